@@ -1,0 +1,89 @@
+# Everything is installed in .venv, with the versions of constraints.txt; nothing outside this folder is touched.
+#   make demo                      see it work
+#   make test ARGS="-k noise"      hand arguments on to pytest
+#   make test PYTHON=python3.12    another Python (when .venv is first made)
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+
+# uv reads its own variables: hand it pip's folders of wheels and index (nothing to hand on is fine).
+empty :=
+space := $(empty) $(empty)
+comma := ,
+ifndef UV_FIND_LINKS
+export UV_FIND_LINKS := $(subst $(space),$(comma),$(strip $(PIP_FIND_LINKS)))
+endif
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+# One thread a process: two pytest workers with two threads each are slower than with one, and golden numbers depend on it.
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
+
+# $(call install,REQUIREMENT): with uv where it is to be had, with pip where not.
+define install
+	@echo "Installing $(1) into $(VENV)"
+	@if $(BIN)/uv pip install -q --python $(PY) -c constraints.txt -e "$(1)" 2>$(VENV)/uv.log; then :; \
+	else \
+	  if [ -x $(BIN)/uv ]; then cat $(VENV)/uv.log; echo "uv could not install it; trying pip"; fi; \
+	  $(PY) -m pip install -q -c constraints.txt -e "$(1)"; \
+	fi
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint types format build clean
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev ## Install Marvel and all that its tests need into .venv
+
+demo: $(VENV)/.base ## Install Marvel (base dependencies only) and run its demonstration
+	$(BIN)/marvel demo $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests that need neither a GPU nor a browser nor much time
+	$(PYTEST) -m "not slow and not gpu and not browser" $(ARGS)
+
+check: lint types test ## Format, lint, types and tests: what must pass before a commit
+
+lint: $(VENV)/.dev ## Check the format and the lint rules
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+
+types: $(VENV)/.dev ## Check the types
+	$(PY) -m mypy
+
+format: $(VENV)/.dev ## Bring the code into its format, and mend what can be mended
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
+	rm -rf dist
+	$(PY) -m build
+
+clean: ## Remove .venv and everything that was built
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.python:
+	@$(PYTHON) --version >/dev/null 2>&1 || \
+	  { echo "error: no '$(PYTHON)' here. Marvel needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Marvel needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@[ -x $(PY) ] || $(PYTHON) -m venv $(VENV) || \
+	  { echo "error: '$(PYTHON) -m venv $(VENV)' failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@[ -x $(BIN)/uv ] || $(PY) -m pip install -q --disable-pip-version-check uv || echo "uv is not to be had; using pip, which takes longer"
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.python pyproject.toml constraints.txt
+	$(call install,.)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+	$(call install,.[dev])
+	@touch $(VENV)/.base $@

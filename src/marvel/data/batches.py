@@ -1,0 +1,145 @@
+"""Where the raw instances of a batch come from: tensors on the device, or a dataset read by workers.
+
+Both give the same tensors for the same instances; the views are made from them on the device.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from marvel.data.arrays import channels_first
+from marvel.errors import DataError
+
+
+class Source(Protocol):
+    """Raw instances by their index, in the order asked for, on one device."""
+
+    device: torch.device
+
+    def __len__(self) -> int: ...
+
+    def fetch(self, index: Tensor) -> Tensor:
+        """The raw instances of one index list."""
+        ...
+
+    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
+        """The raw instances of each index list in turn."""
+        ...
+
+
+class Resident:
+    """A dataset that lives on the device whole: a batch is one gather, and nothing waits."""
+
+    def __init__(self, x: Tensor, device: torch.device | str) -> None:
+        self.device = torch.device(device)
+        self.x = x.to(self.device).contiguous()
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def fetch(self, index: Tensor) -> Tensor:
+        return self.x.index_select(0, index)
+
+    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
+        for index in draws:
+            yield self.fetch(index.to(self.device, non_blocking=True))
+
+
+class Streamed:
+    """Any map-style dataset, read by `workers` processes while the device computes; 0 reads in this one.
+
+    An item is x or (x, ...), where x is a tensor, an array or a PIL image; `pick` takes x out of any other item.
+    Images become uint8 (C, H, W), and must all have one size.
+    """
+
+    def __init__(
+        self, dataset: Any, device: torch.device | str, workers: int = 0, pick: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.device = torch.device(device)
+        self.items = _Instances(dataset, pick or _first)
+        self.workers = workers
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def fetch(self, index: Tensor) -> Tensor:
+        return _stack([self.items[i] for i in index.tolist()]).to(self.device)
+
+    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
+        lists = [index.tolist() for index in draws]
+        loader: DataLoader[Tensor] = DataLoader(
+            self.items,
+            batch_sampler=lists,
+            num_workers=self.workers,
+            collate_fn=_stack,
+            pin_memory=self.device.type == "cuda",
+            generator=torch.Generator().manual_seed(_seed(lists)),
+        )
+        for x in loader:
+            yield x.to(self.device, non_blocking=True)
+
+
+class _Instances(Dataset[Tensor]):
+    """The raw x of each item of a dataset."""
+
+    def __init__(self, dataset: Any, pick: Callable[[Any], Any]) -> None:
+        self.dataset = dataset
+        self.pick = pick
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return _raw(self.pick(self.dataset[index]))
+
+
+def _seed(lists: list[list[int]]) -> int:
+    """A seed for the workers that follows from the draws.
+
+    Random transforms inside a user's dataset then differ from epoch to epoch and repeat with the run's seed, while
+    torch's global generator is left alone.
+    """
+    return zlib.crc32(np.array([i for index in lists for i in index], dtype=np.int64).tobytes())
+
+
+def _first(item: Any) -> Any:
+    return item[0] if isinstance(item, tuple | list) else item
+
+
+def _raw(x: Any) -> Tensor:
+    """A tensor as it is; an array or PIL image as a tensor with its channels first; doubles as float32."""
+    if isinstance(x, Tensor):
+        tensor = x
+    else:
+        array = x if isinstance(x, np.ndarray) else _pixels(x)
+        if array.ndim == 3 and not channels_first(array.shape):
+            array = array.transpose(2, 0, 1)
+        tensor = torch.from_numpy(np.array(array, order="C"))
+    if tensor.dtype == torch.uint8:
+        return tensor.unsqueeze(0) if tensor.ndim == 2 else tensor
+    return tensor.float()
+
+
+def _pixels(image: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    from PIL import Image
+
+    if not isinstance(image, Image.Image):
+        raise DataError(
+            f"an instance must be a tensor, an array or a PIL image, given {type(image).__name__}; "
+            "pick=lambda item: ... takes it out of an item"
+        )
+    return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+
+
+def _stack(instances: list[Tensor]) -> Tensor:
+    shapes = {tuple(x.shape) for x in instances}
+    if len(shapes) > 1:
+        raise DataError(
+            f"instances must have one shape, given {sorted(shapes)}; resize them in the dataset's transform"
+        )
+    return torch.stack(instances)

@@ -1,0 +1,60 @@
+"""Everything Marvel raises on purpose, and how it words it: what was given, what was expected, what to do.
+
+    MarvelError
+    ├── InvalidInput  (ValueError)       an argument, label, index or shape that cannot be meant
+    │   └── UnknownName                  a name that is in no list; says the nearest one
+    ├── DataError     (ValueError)       a dataset that cannot be read
+    ├── FolderError   (RuntimeError)     a run folder or checkpoint that is missing, damaged or of another run
+    ├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
+    └── MissingExtra  (ImportError)      an optional package is not installed
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class MarvelError(Exception):
+    """The root: `except marvel.MarvelError` catches every mistake Marvel knows how to explain."""
+
+
+class InvalidInput(MarvelError, ValueError):
+    """An argument, label, index or shape that cannot be meant."""
+
+
+class UnknownName(InvalidInput):
+    """A name that is in no list."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        super().__init__(f"no {what} '{name}'{hint} Known: {', '.join(known)}")
+
+
+class DataError(MarvelError, ValueError):
+    """A dataset that cannot be read."""
+
+
+class FolderError(MarvelError, RuntimeError):
+    """A run folder or checkpoint that is missing, damaged or of another run."""
+
+
+class NonFinite(MarvelError, ArithmeticError):
+    """The network put out NaN or infinity."""
+
+
+class MissingExtra(MarvelError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'marvel-learn[{extra}]'")
+
+
+def pick(what: str, name: str, known: Mapping[str, T]) -> T:
+    """The entry of that name, or an error that says the nearest one."""
+    if name not in known:
+        raise UnknownName(what, name, known)
+    return known[name]
