@@ -5,8 +5,13 @@ from types import ModuleType
 import marvel
 
 
+def order(name: str) -> tuple[int, str]:
+    """CONSTANTS, then Classes, then functions: the order `ruff check` asks for."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
 def test_all_is_sorted_and_unique() -> None:
-    assert list(marvel.__all__) == sorted(set(marvel.__all__))
+    assert list(marvel.__all__) == sorted(set(marvel.__all__), key=order)
 
 
 def test_all_is_what_can_be_imported() -> None:

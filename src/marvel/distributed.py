@@ -71,3 +71,13 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return grads[0][ctx.start : ctx.start + ctx.rows] * processes(), None
+
+
+def share_gradients(parameters: list[torch.nn.Parameter]) -> None:
+    """Average the gradients over the processes, in one collective."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= processes()
+    for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(part.view_as(gradient))

@@ -264,7 +264,7 @@ def _checked(labels: ArrayLike, classes: int, what: str = "labels") -> Labels:
 
 
 def _checked_rate(rate: object, what: str = "rate") -> float:
-    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate <= 1:
+    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= float(rate) <= 1:
         raise InvalidInput(f"{what} must be a number from 0 to 1, given {rate!r}: write 0.4 for 40 %")
     return float(rate)
 

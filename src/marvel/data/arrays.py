@@ -86,19 +86,18 @@ def read_npz(path: Path) -> Data:
 def open_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz file; one with Python objects in it is refused, since reading those runs code."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: not an .npz archive; numpy.savez writes one")
-            return {key: file[key] for key in file.files}
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
+                return {key: archive[key] for key in archive.files}
     except (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, DataError):
-            raise
         if "allow_pickle" in str(error):
             raise DataError(
                 f"{path}: holds Python objects, which are never unpickled; "
                 "save labels as numpy.array(labels, dtype=str)"
             ) from None
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
+    raise DataError(f"{path}: not an .npz archive; numpy.savez writes one")
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:

@@ -61,8 +61,10 @@ def read_cifar_pickle(
 ) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
     """The images (rows, 3, 32, 32) and the label lists of one file; `labels` maps each list's key to its classes."""
     try:
-        with path.open("rb") as file:
-            content = _replay(file)
+        # Names and opcodes are small beside the pixels, of which no way of writing them takes more than two bytes each.
+        if path.stat().st_size > 3 * rows * PIXELS:
+            raise DataError(f"too large for {rows} CIFAR images")
+        content = _replay(path.read_bytes())
     except DataError as error:
         raise DataError(f"{path}: {error}; get a fresh copy") from None
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -76,7 +78,7 @@ def read_cifar_pickle(
     return images.reshape(rows, 3, 32, 32), lists
 
 
-def _replay(file: Any) -> dict[Any, Any]:
+def _replay(pickled: bytes) -> dict[Any, Any]:
     """The dict a pickle describes, with calls and globals left as inert records."""
     stack: list[Any] = []
     marks: list[int] = []
@@ -89,7 +91,7 @@ def _replay(file: Any) -> dict[Any, Any]:
         return values
 
     argument: Any
-    for opcode, argument, _ in pickletools.genops(file):
+    for opcode, argument, _ in pickletools.genops(pickled):
         name = opcode.name
         if name in PUSH:
             stack.append(argument)

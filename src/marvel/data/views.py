@@ -5,6 +5,7 @@ function of them, so order and augmentation follow from the seed. Nothing here w
 instances or has a shape that depends on values, so that a step can be captured as a graph.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -51,6 +52,7 @@ class Views:
         # x * scale + shift is (x - mean) / std in one operation.
         deviation = torch.tensor(std, dtype=torch.float64)
         self.scale = (1 / deviation).float().view(column)
+        self.byte_scale = (1 / (255 * deviation)).float().view(column)
         self.shift = (-torch.tensor(mean, dtype=torch.float64) / deviation).float().view(column)
         self.weak_uniforms = 3 if augment == "crop-flip" else 0
         if self.image:
@@ -64,12 +66,12 @@ class Views:
 
     def to(self, device: torch.device | str) -> "Views":
         """The same views with their constants on the device."""
-        other = object.__new__(Views)
-        other.__dict__.update(self.__dict__, scale=self.scale.to(device), shift=self.shift.to(device))
+        other = copy.copy(self)
+        other.scale, other.byte_scale, other.shift = (c.to(device) for c in (self.scale, self.byte_scale, self.shift))
         return other
 
     def plain(self, x: Tensor) -> Tensor:
-        return self._standardise(_unit(x))
+        return torch.addcmul(self.shift, x, self.byte_scale if x.dtype == torch.uint8 else self.scale)
 
     def weak(self, x: Tensor, u: Tensor) -> Tensor:
         self._check(x, u, self.weak_uniforms)
@@ -85,7 +87,7 @@ class Views:
         coloured = _recolour(moved, colour)
         if x.dtype == torch.uint8:
             coloured = coloured.clamp(0, 1)
-        return _cut_out(self._standardise(coloured), square)
+        return _cut_out(self.plain(coloured), square)
 
     def _check(self, x: Tensor, u: Tensor, uniforms: int) -> None:
         if x.shape[1:] != self.shape or u.shape != (len(x), uniforms):
@@ -93,9 +95,6 @@ class Views:
                 f"a batch of m instances {self.shape} and uniforms (m, {uniforms}) are needed, "
                 f"given {tuple(x.shape)} and {tuple(u.shape)}"
             )
-
-    def _standardise(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.shift, x, self.scale)
 
     def _crop_flip(self, x: Tensor, u: Tensor) -> Tensor:
         """Raw in, raw out: the pixels are gathered as bytes, a quarter of the traffic of floats."""

@@ -1,0 +1,75 @@
+"""What an epoch showed, in numbers: the lines of metrics.jsonl, and what the paper's figures need of them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marvel import metrics
+from marvel.method import Method, Seen
+
+APEX_EPOCHS = 5
+
+
+class Ledger:
+    """Follows a run on `n` instances with given labels `y`; `clean` marks the right ones, where that is known."""
+
+    def __init__(self, y: Tensor, clean: Tensor | None) -> None:
+        self.clean = None if clean is None else clean.cpu().numpy().astype(bool)
+        self.positives = torch.zeros(len(y), dtype=torch.int8)
+        """In how many of the first epochs after the warm-up each instance had a positive margin."""
+        self.apex = torch.tensor(0)
+        """How many of those epochs have passed."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {"positives": self.positives, "apex": self.apex}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.positives.copy_(state["positives"])
+        self.apex.copy_(state["apex"])
+
+    def line(self, method: Method, seen: Seen) -> dict[str, Any]:
+        """The epoch in numbers, taken after `method.step()`."""
+        mask = seen.mask.cpu().numpy()
+        margin = seen.margin.cpu().numpy()
+        removed = method.removed.cpu().numpy()
+        shown, kept = margin[mask], margin[mask & ~removed]
+        line: dict[str, Any] = {
+            "train_accuracy": metrics.share(shown > 0),
+            "removed": int(removed.sum()),
+            "idle_batches": int(method.idle),
+            "margin": {"quantiles": metrics.quantiles(shown), "survivors": metrics.quantiles(kept)},
+            "histogram": {"all": metrics.histogram(shown), "survivors": metrics.histogram(kept)},
+        }
+        self.count_apex(method, margin, mask)
+        if self.clean is not None:
+            line |= {
+                "memorisation_ratio": metrics.memorisation_ratio(margin[mask], self.clean[mask]),
+                "label_precision": metrics.label_precision(removed, self.clean),
+                "label_recall": metrics.label_recall(removed, self.clean),
+                "clean_remaining": int((self.clean & ~removed).sum()),
+                "noisy_remaining": int((~self.clean & ~removed).sum()),
+            }
+            line["histogram"] |= {
+                "clean": metrics.histogram(margin[mask & self.clean]),
+                "noisy": metrics.histogram(margin[mask & ~self.clean]),
+            }
+        return line
+
+    def count_apex(self, method: Method, margin: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> None:
+        warmup = method.chosen.get("warmup")
+        passed = method.epoch - 1
+        if warmup is not None and warmup < passed <= warmup + APEX_EPOCHS:
+            self.positives += torch.from_numpy(mask & (margin > 0))
+            self.apex += 1
+
+    def apex_counts(self) -> dict[str, list[int]] | None:
+        """How many instances had 0, 1, ... 5 positive margins in those epochs; clean and noisy apart where known."""
+        if not self.apex:
+            return None
+        counts = self.positives.numpy()
+        sets = {"all": np.ones_like(counts, dtype=bool)}
+        if self.clean is not None:
+            sets |= {"clean": self.clean, "noisy": ~self.clean}
+        return {name: np.bincount(counts[which], minlength=APEX_EPOCHS + 1).tolist() for name, which in sets.items()}

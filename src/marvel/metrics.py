@@ -1,0 +1,77 @@
+"""The numbers a run is judged by: functions of arrays.
+
+`label_precision` and `label_recall` are the paper's, of the *kept* set; `detection_*` are of finding the *wrong* labels.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+
+def share(mask: Array) -> float | None:
+    """The share of True; None of nothing."""
+    return float(mask.mean()) if mask.size else None
+
+
+def memorisation_ratio(margin: Array, clean: Array) -> float | None:
+    """Among the wrongly labelled, the share predicted as their wrong label: those of positive margin."""
+    return share(margin[~clean] > 0)
+
+
+def label_precision(removed: Array, clean: Array) -> float | None:
+    """Among those kept, the share rightly labelled."""
+    return share(clean[~removed])
+
+
+def label_recall(removed: Array, clean: Array) -> float | None:
+    """Among the rightly labelled, the share kept."""
+    return share(~removed[clean])
+
+
+def detection(found: Array, wrong: Array) -> dict[str, float | None]:
+    """Precision, recall and F1 of the set `found` against the set `wrong`."""
+    hits = int((found & wrong).sum())
+    both = int(found.sum()) + int(wrong.sum())
+    return {
+        "detection_precision": share(wrong[found]),
+        "detection_recall": share(found[wrong]),
+        "detection_f1": 2 * hits / both if both else None,
+    }
+
+
+def ranking(quality: Array, wrong: Array) -> dict[str, float | None]:
+    """How well low quality ranks the wrong labels first: AUROC (ties count half), average precision, and the best F1 of any
+    cut-off. Instances of equal quality are never split.
+    """
+    positives = int(wrong.sum())
+    if not 0 < positives < wrong.size:
+        return {"detection_auroc": None, "detection_ap": None, "detection_best_f1": None}
+    order = np.argsort(quality, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(quality[order]) != 0, True))  # the last instance of each tie
+    hits = np.cumsum(wrong[order])[ends]
+    taken = ends + 1
+    gained = np.diff(hits, prepend=0)
+    negatives_before = taken - hits - np.diff(taken - hits, prepend=0) / 2
+    pairs = float(positives) * (wrong.size - positives)
+    return {
+        "detection_auroc": float(1 - (gained * negatives_before).sum() / pairs),
+        "detection_ap": float((gained * hits / taken).sum() / positives),
+        "detection_best_f1": float((2 * hits / (taken + positives)).max()),
+    }
+
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+EDGES = np.linspace(-16, 16, 65)
+"""Edges of the margin histograms; what lies beyond is counted in the outermost bins."""
+
+
+def quantiles(margin: Array) -> list[float] | None:
+    """The quantiles of `QUANTILES`; None of nothing."""
+    return [round(float(q), 4) for q in np.quantile(margin, QUANTILES)] if margin.size else None
+
+
+def histogram(margin: Array) -> list[int]:
+    """How many margins lie between the edges of `EDGES`."""
+    counts: list[int] = np.histogram(np.clip(margin, EDGES[0], EDGES[-1]), EDGES)[0].tolist()
+    return counts

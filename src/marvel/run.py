@@ -1,0 +1,304 @@
+"""One run: settings -> data + noise + network + method -> run folder."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import marvel
+from marvel import data as datasets
+from marvel import metrics, noise
+from marvel.config import Config, options_of
+from marvel.data.batches import Resident, Source, Streamed
+from marvel.data.core import Data
+from marvel.data.views import Views
+from marvel.errors import FolderError, InvalidInput
+from marvel.method import Method
+from marvel.methods import METHODS
+from marvel.plan import seed_of
+from marvel.presets import preset_for
+from marvel.runs import Facts, RunFolder
+from marvel.trainer import Epoch, Labelled, Trainer
+
+FULL_HISTOGRAMS = (25, 75)
+"""The epochs whose margin distributions the paper shows; every tenth is kept besides."""
+
+
+class Run:
+    """One run, from settings to record. `data` saves reading it again where several runs share it."""
+
+    def __init__(
+        self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
+    ) -> None:
+        data = datasets.load(config.data, config.root) if data is None else data
+        self.config = config = resolve(config, data)
+        torch.set_num_threads(config.threads)
+        self.folder = None if out is None else RunFolder(out)
+        self.device = torch.device(config.device)
+
+        validation = None
+        if config.hold_out:
+            rng = np.random.default_rng(seed_of(config.seed, "hold-out"))
+            data, held_x, held_y = data.hold_out(config.hold_out, rng)
+            validation = self.labelled(held_x, held_y)
+        self.data = data
+        self.corruption = corrupt(config, data)
+        given = torch.from_numpy(self.corruption.labels)
+        truth = data.y if data.clean is None else data.clean
+        # Labels of which nothing is known are not called clean.
+        self.clean = (given == truth) if config.noise != "none" or data.clean is not None else None
+
+        views = Views(data.mean, data.std, data.augment, data.shape).to(self.device)
+        source: Source = (
+            Resident(data.x, self.device)
+            if config.source == "resident"
+            else Streamed(data.x, self.device, config.workers)
+        )
+        test = None if data.test_x is None or data.test_y is None else self.labelled(data.test_x, data.test_y)
+        self.trainer = Trainer(
+            config,
+            source,
+            views,
+            given,
+            len(data.classes),
+            data.shape,
+            clean=self.clean,
+            test=test,
+            validation=validation,
+            folder=self.folder,
+        )
+        self.method = self.build_method()
+        self.record: Facts | None = None
+        if self.folder is not None:
+            self.claim(self.folder, resume)
+
+    def labelled(self, x: torch.Tensor, y: torch.Tensor) -> Labelled:
+        return Labelled(x.to(self.device), y.to(self.device))
+
+    def build_method(self) -> Method:
+        """The method, told what it needs and no more."""
+        kind = METHODS[self.config.method]
+        told = dict(self.config.options)
+        if "clean" in kind.needs:
+            if self.clean is None:
+                raise InvalidInput(
+                    f"{self.config.method} must be told which labels are right, and this run does not know: add --noise"
+                )
+            told["clean"] = self.clean
+        if "noise_rate" in kind.needs and "noise_rate" not in told:
+            if not (self.config.oracle_rate and self.clean is not None):
+                raise InvalidInput(
+                    f"{self.config.method} must be told the noise rate: add --noise-rate 0.2, "
+                    "or --oracle-rate to tell it the true one"
+                )
+            told["noise_rate"] = float((~self.clean).float().mean())
+        return kind(len(self.data), len(self.data.classes), self.config.epochs, **told)
+
+    def claim(self, folder: RunFolder, resume: bool) -> None:
+        """Write config.json, or see that it is the same run that goes on."""
+        before, now = folder.config, self.facts()
+        if before is not None and not resume:
+            raise FolderError(f"{folder.path} holds a run already: add --resume to go on with it, or name another folder")
+        if before is not None:
+            # Where a run is computed may change on the way, and so may how much of it is written down.
+            free = {"device", "precision", "fast", "compile", "threads", "workers", "source", "root"}
+            free |= {"ledger", "checkpoint_every"}
+            for key, old in before["config"].items():
+                new = now["config"].get(key)
+                if key not in free and old != new:
+                    raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
+            if before["data"]["fingerprint"] != now["data"]["fingerprint"]:
+                raise FolderError(f"{folder.path} holds a run on other data: name another folder")
+        folder.config = now
+
+    def facts(self) -> Facts:
+        """What config.json says."""
+        return {
+            "config": as_plain(self.config.facts()),
+            "data": {
+                "name": self.data.name,
+                "n": len(self.data),
+                "classes": list(self.data.classes),
+                "fingerprint": self.data.fingerprint(),
+            },
+            "noise": self.corruption.describe(),
+            "environment": environment(self.device),
+        }
+
+    def steps(self) -> Iterator[Epoch | None]:
+        """Train, yielding once a step; the record is there when it ends."""
+        lines: list[Facts] = []
+        for epoch in self.trainer.run(self.method):
+            if epoch is not None and epoch.stage == self.trainer.name:
+                lines.append(epoch.metrics)
+            yield epoch
+        if self.folder is not None:
+            lines = self.folder.metrics()
+        self.record = {**self.facts(), **self.results(lines)}
+        if self.folder is not None:
+            self.folder.write_instances(self.instances())
+            self.folder.record = self.record
+
+    def results(self, lines: list[Facts]) -> Facts:
+        """Final numbers, curves, and what the figures need in full."""
+        last = lines[-1]
+        numbers = (
+            "train_accuracy",
+            "memorisation_ratio",
+            "label_precision",
+            "label_recall",
+            "removed",
+            "clean_remaining",
+            "noisy_remaining",
+            "idle_batches",
+        )
+        final: Facts = {key: last.get(key) for key in numbers}
+        final |= judged(lines, self.config.protocol)
+        if self.clean is not None:
+            wrong = (~self.clean).numpy()
+            final |= metrics.detection(self.method.removed.cpu().numpy(), wrong)
+            final |= metrics.ranking(self.method.quality.cpu().numpy(), wrong)
+        curves = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
+        curves += ("clean_remaining", "noisy_remaining")
+        return {
+            "final": final,
+            "chosen": self.method.chosen,
+            "seconds": round(self.trainer.seconds, 3),
+            "curves": {key: [line.get(key) for line in lines] for key in curves if last.get(key) is not None}
+            | {f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")},
+            "histograms": {
+                str(line["epoch"]): line["histogram"]
+                for line in lines
+                if line["epoch"] in FULL_HISTOGRAMS or line["epoch"] % 10 == 0
+            },
+            "apex": self.trainer.ledger.apex_counts(),
+        }
+
+    def instances(self) -> dict[str, Any]:
+        """The columns of instances.parquet."""
+        m = self.method
+        columns = {
+            "index": torch.arange(len(self.data)),
+            "given": self.trainer.y,
+            "suggested": m.rival,
+            "quality": m.quality,
+            "label_quality": m.label_quality,
+            "weight": m.weight,
+            "removed_at": m.removed_at,
+            "epochs_seen": m.epochs_seen,
+        }
+        if self.clean is not None:
+            columns["clean"] = self.data.y if self.data.clean is None else self.data.clean
+        return {name: column.cpu().numpy() for name, column in columns.items()}
+
+
+def train(
+    config: Config,
+    out: str | Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Epoch], None] | None = None,
+    data: Data | None = None,
+) -> Run:
+    """Do one run from beginning to end; `watch` is shown every epoch."""
+    run = Run(config, out, resume, data)
+    for epoch in run.steps():
+        if epoch is not None and watch is not None:
+            watch(epoch)
+    return run
+
+
+def resolve(config: Config, data: Data) -> Config:
+    """Fill in from the problem's preset what was left open; a change of epochs stretches its schedule."""
+    preset = preset_for(config.data, data.shape)
+    epochs = config.epochs or preset.epochs
+    stretch = epochs / preset.epochs
+    options = dict(config.options)
+    if "warmup" in options_of(METHODS[config.method]):
+        warmup = preset.warmup if isinstance(preset.warmup, str) else round(preset.warmup * stretch)
+        options.setdefault("warmup", warmup)
+    device = config.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    precision = config.precision
+    if precision == "auto":
+        precision = "bf16" if device.startswith("cuda") else "float32"
+    drops = config.drops
+    if drops is None:
+        drops = tuple(round(drop * stretch) for drop in preset.drops_for(config.method))
+    return config.but(
+        network=config.network or preset.network,
+        epochs=epochs,
+        lr=config.lr or preset.lr,
+        drops=drops,
+        device=device,
+        precision=precision,
+        options=options,
+    )
+
+
+def corrupt(config: Config, data: Data) -> noise.Corruption:
+    """Make labels wrong, as the settings say."""
+    options: dict[str, Any] = {}
+    if config.noise in ("symmetric", "symmetric-inclusive", "circular", "class-dependent", "instance"):
+        options["rate"] = config.rate
+    if config.noise == "instance":
+        options["features"] = data.x.flatten(1).float().numpy()
+    if config.noise == "pair":
+        options["rates"] = config.rates
+    if config.noise == "transition":
+        options["matrix"] = noise.read(config.noise_file)
+    if config.noise == "file":
+        options["path"] = config.noise_file
+    rng = np.random.default_rng(seed_of(config.seed, "noise"))
+    return noise.corrupt(data.y.numpy(), config.noise, rng, classes=len(data.classes), **options)
+
+
+def judged(lines: list[Facts], protocol: str) -> Facts:
+    """Test accuracy by the paper's three protocols; the one asked for is `test_accuracy`."""
+    accuracies = [line["test_accuracy"] for line in lines]
+    if accuracies[-1] is None:
+        return {"test_accuracy": None, "protocol": protocol}
+    tail = np.array(accuracies[-10:])
+    found: Facts = {"protocol": protocol, "test_accuracy_final": accuracies[-1]}
+    found |= {"test_accuracy_last10": float(tail.mean()), "test_accuracy_last10_sd": float(tail.std())}
+    found["test_accuracy_best"] = max(accuracies)
+    if lines[-1]["validation_accuracy"] is not None:
+        best = int(np.argmax([line["validation_accuracy"] for line in lines]))
+        found |= {"test_accuracy_validation": accuracies[best], "validation_epoch": best + 1}
+    return found | {"test_accuracy": found[f"test_accuracy_{protocol}"]}
+
+
+def environment(device: torch.device) -> Facts:
+    """Versions and hardware."""
+    return {
+        "marvel": marvel.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
+        "command": " ".join(["marvel", *sys.argv[1:]]),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source tree, where it is one."""
+    here = Path(__file__).parent
+    try:
+        asked = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() if asked.returncode == 0 else None
+
+
+def as_plain(value: Any) -> Any:
+    """Tuples as lists, so that settings compare equal to those read back from JSON."""
+    if isinstance(value, dict):
+        return {key: as_plain(item) for key, item in value.items()}
+    return [as_plain(item) for item in value] if isinstance(value, list | tuple) else value

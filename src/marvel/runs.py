@@ -1,0 +1,182 @@
+"""The run folder: the only module that knows the file names inside it.
+
+    config.json        the resolved settings, with versions, hardware, data fingerprint and realised noise
+    metrics.jsonl      a line an epoch
+    record.json        settings, final numbers and thinned curves: small, what `results/` collects
+    instances.parquet  what is known of each instance at the end
+    ledger/            optional: margin and weight of every instance, a file an epoch, in half precision
+    checkpoint/        safetensors + JSON with checksums: the newest, and the one before it
+    <stage>/           the run folder of a training that came before
+
+Files are written under a temporary name, synced and renamed, so that a crash leaves the old one. No pickle.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from marvel.errors import FolderError
+
+Facts: TypeAlias = dict[str, Any]
+"""What JSON can hold."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All or nothing, and on the disk when it returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def as_json(facts: Any, indent: int | None = None) -> bytes:
+    """One form for every JSON file; NaN is refused, since no other program reads it."""
+    return (json.dumps(facts, indent=indent, allow_nan=False) + "\n").encode()
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def stage(self, name: str) -> "RunFolder":
+        """The folder of a training that comes before this one."""
+        return RunFolder(self.path / name)
+
+    # ------------------------------------------------------------ settings and numbers
+
+    @property
+    def config(self) -> Facts | None:
+        return self._read("config.json")
+
+    @config.setter
+    def config(self, facts: Facts) -> None:
+        write_atomically(self.path / "config.json", as_json(facts, indent=2))
+
+    @property
+    def record(self) -> Facts | None:
+        return self._read("record.json")
+
+    @record.setter
+    def record(self, facts: Facts) -> None:
+        write_atomically(self.path / "record.json", as_json(facts))
+
+    def append(self, line: Facts) -> None:
+        """Add an epoch to metrics.jsonl."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / "metrics.jsonl", "ab") as file:
+            file.write(as_json(line))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def metrics(self) -> list[Facts]:
+        """The epochs so far; a line cut short by a crash is left out."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    def cut_metrics(self, epochs: int) -> None:
+        """Forget the epochs after `epochs`: the checkpoint to go on from does not know them."""
+        path = self.path / "metrics.jsonl"
+        if path.exists():
+            lines = path.read_bytes().split(b"\n")[:-1]
+            write_atomically(path, b"".join(line + b"\n" for line in lines[:epochs]))
+
+    # ------------------------------------------------------------ instances
+
+    def write_instances(self, columns: Mapping[str, Any]) -> None:
+        """instances.parquet: one row an instance."""
+        import pyarrow
+        import pyarrow.parquet
+
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
+        write_atomically(self.path / "instances.parquet", sink.getvalue().to_pybytes())
+
+    def instances(self) -> dict[str, Any]:
+        """The columns of instances.parquet, as numpy arrays."""
+        import pyarrow.parquet
+
+        path = self.path / "instances.parquet"
+        if not path.exists():
+            raise FolderError(f"{path} is missing: the run has not finished; go on with --resume")
+        table = pyarrow.parquet.read_table(path)
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+    def write_ledger(self, epoch: int, margin: Tensor, weight: Tensor, mask: Tensor) -> None:
+        """ledger/<epoch>.safetensors: margins (NaN where an instance was not visited) and weights, in half precision."""
+        from safetensors.torch import save
+
+        half = {"margin": torch.where(mask, margin, torch.nan).half().cpu(), "weight": weight.half().cpu()}
+        write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", save(half))
+
+    def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
+        """(epoch, {"margin", "weight"}) of every epoch kept."""
+        from safetensors.torch import load_file
+
+        for path in sorted((self.path / "ledger").glob("*.safetensors")):
+            yield int(path.stem), load_file(path)
+
+    # ------------------------------------------------------------ checkpoints
+
+    def save_checkpoint(self, epoch: int, tensors: Mapping[str, Tensor], facts: Facts) -> None:
+        """Keep this state and the one before it."""
+        from safetensors.torch import save
+
+        content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+        stem = self.path / "checkpoint" / f"{epoch:04d}"
+        write_atomically(stem.with_suffix(".safetensors"), content)
+        note = {"epoch": epoch, "sha256": hashlib.sha256(content).hexdigest(), "facts": facts}
+        write_atomically(stem.with_suffix(".json"), as_json(note))
+        for old in self._checkpoints()[2:]:
+            old.unlink()
+            old.with_suffix(".safetensors").unlink(missing_ok=True)
+
+    def load_checkpoint(self) -> tuple[int, dict[str, Tensor], Facts] | None:
+        """The newest checkpoint that is whole; None where there is none at all."""
+        from safetensors.torch import load
+
+        found = self._checkpoints()
+        for path in found:
+            try:
+                note = json.loads(path.read_bytes())
+                content = path.with_suffix(".safetensors").read_bytes()
+                if hashlib.sha256(content).hexdigest() == note["sha256"]:
+                    return int(note["epoch"]), load(content), note["facts"]
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        if found:
+            raise FolderError(f"no checkpoint in {self.path / 'checkpoint'} is whole: start again in another folder")
+        return None
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted((self.path / "checkpoint").glob("*.json"), reverse=True)
+
+    def _read(self, name: str) -> Facts | None:
+        path = self.path / name
+        if not path.exists():
+            return None
+        try:
+            facts: Facts = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise FolderError(f"{path} is damaged: {error}") from None
+        return facts

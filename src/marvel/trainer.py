@@ -1,0 +1,324 @@
+"""The trainer: stages, epochs, steps and checkpoints. It knows no method by name.
+
+Every loop is a generator that yields once a step, so that several runs can take turns on one device (`marvel.fast.pack`); at
+the end of an epoch it yields what the epoch showed.
+"""
+
+import copy
+import hashlib
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from marvel import fast, networks
+from marvel.config import Config
+from marvel.data.batches import Source
+from marvel.data.views import Views
+from marvel.distributed import processes, share_gradients, writes_files
+from marvel.errors import FolderError, InvalidInput
+from marvel.ledger import Ledger
+from marvel.method import Batch, Method, Seen
+from marvel.plan import Plan, generator_of, seed_of
+
+if TYPE_CHECKING:
+    from marvel.runs import Facts, RunFolder
+
+EVALUATION_BATCH = 2000
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What the loop yields at the end of an epoch."""
+
+    stage: str
+    epoch: int
+    epochs: int
+    metrics: "Facts"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A set to judge by: raw instances and their clean labels, on the device."""
+
+    x: Tensor
+    y: Tensor
+
+
+class Trainer:
+    """One training: networks, an optimizer, the labels as given, and the epochs.
+
+    `config` must be resolved (no None left); `clean` is a mask of the rightly labelled instances, where that is known.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        views: Views,
+        y: Tensor,
+        classes: int,
+        shape: tuple[int, ...],
+        *,
+        clean: Tensor | None = None,
+        test: Labelled | None = None,
+        validation: Labelled | None = None,
+        folder: "RunFolder | None" = None,
+        name: str = "main",
+    ) -> None:
+        if len(y) != len(source):
+            raise InvalidInput(f"expected {len(source)} labels, one for each instance, got {len(y)}")
+        if not bool(((y >= 0) & (y < classes)).all()):
+            raise InvalidInput(f"labels must lie in 0..{classes - 1}, got {int(y.min())}..{int(y.max())}")
+        self.config, self.source, self.views = config, source, views
+        self.device = torch.device(config.device)
+        self.y, self.classes, self.shape = y.to(self.device), classes, shape
+        self.clean, self.test, self.validation = clean, test, validation
+        self.folder, self.name = folder, name
+        self.fingerprint = hashlib.sha256(self.y.cpu().numpy().tobytes()).hexdigest()
+        """What a checkpoint must agree on with the training that goes on from it."""
+        self.epoch = 0
+        self.seconds = 0.0
+        self.networks: list[nn.Module] = []
+
+    # ------------------------------------------------------------ the loops
+
+    def run(self, method: Method, given: Sequence[nn.Module] | None = None) -> Iterator[Epoch | None]:
+        """Train `method`, from the newest checkpoint where there is one; `given` are networks to start from."""
+        self.begin(method, given)
+        if not self.load(method):
+            yield from method.prepare(self) or ()
+            self.save(method)
+        while self.epoch < self.epochs:
+            began = time.perf_counter()
+            yield from method.start(self) or ()
+            yield from self.train_epoch(method)
+            validation = yield from self.accuracy(method, self.validation)
+            seen = method.step(validation)
+            self.epoch += 1
+            test = yield from self.accuracy(method, self.test)
+            self.seconds += time.perf_counter() - began
+            yield self.finish(method, seen, {"validation_accuracy": validation, "test_accuracy": test})
+
+    def fit(self, method: Method) -> None:
+        """Run to the end."""
+        for _ in self.run(method):
+            pass
+
+    def stage(
+        self, name: str, *, y: Tensor | None = None, classes: int | None = None, **changes: Any
+    ) -> "Trainer":
+        """Another training on the same instances, in its own sub-folder: finished before, it is only read back."""
+        return Trainer(
+            self.config.but(**changes),
+            self.source,
+            self.views,
+            self.y if y is None else y,
+            classes or self.classes,
+            self.shape,
+            folder=self.folder.stage(name) if self.folder else None,
+            name=f"{self.name}/{name}",
+        )
+
+    def train_epoch(self, method: Method) -> Iterator[None]:
+        self.set_lr()
+        for network in self.networks:
+            network.train()
+        method.train()
+        plan = Plan(
+            method.draws(generator_of(*self.key, "order"), self.config.batch), (*self.key, "numbers"), self.device
+        )
+        yield from fast.steps(self, method, plan)
+
+    def train_step(self, method: Method, batches: list[Batch]) -> Tensor:
+        """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
+        with self.autocast():
+            outputs = method.outputs([*self.networks, *self.averages], *batches)
+            loss: Tensor = method(outputs, batches[0].y, batches[0].index)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if processes() > 1:
+            share_gradients(self.parameters)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        for average in self.averages:
+            follow(average, self.networks[0], method.decay)
+        return loss.detach()
+
+    def logits(self, method: Method) -> Generator[None, None, Tensor]:
+        """(n, classes), of every training instance, in evaluation mode and without augmentation."""
+        everything = torch.arange(len(self.source), device=self.device).split(EVALUATION_BATCH)
+        return (yield from self.evaluate(method, (raw for raw in self.source.stream(everything))))
+
+    def evaluate(self, method: Method, raws: Iterator[Tensor]) -> Generator[None, None, Tensor]:
+        for network in self.networks:
+            network.eval()
+        found = []
+        for raw in raws:
+            with torch.no_grad(), self.autocast():
+                found.append(method.predict([*self.networks, *self.averages], self.views.plain(raw)).float())
+            yield
+        return torch.cat(found)
+
+    def accuracy(self, method: Method, on: Labelled | None) -> Generator[None, None, float | None]:
+        if on is None:
+            return None
+        logits = yield from self.evaluate(method, iter(on.x.split(EVALUATION_BATCH)))
+        return float((logits.argmax(1) == on.y).double().mean())
+
+    # ------------------------------------------------------------ what surrounds them
+
+    @property
+    def epochs(self) -> int:
+        assert self.config.epochs is not None
+        return self.config.epochs
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """What everything random of the epoch now running is a function of."""
+        return (self.config.seed, self.name, self.epoch + 1)
+
+    def begin(self, method: Method, given: Sequence[nn.Module] | None = None) -> None:
+        """Build networks, averages, optimizers and ledger."""
+        method.to(self.device)
+        method.checks = False  # the labels were checked above, and the indices are ours
+        self.networks = list(given or self.build(method.networks))
+        for network in self.networks:
+            network.to(self.device, memory_format=self.memory_format)  # type: ignore[call-overload]
+        self.averages = [copy.deepcopy(self.networks[0]).requires_grad_(False) for _ in range(method.averaged)]
+        if self.config.compile:
+            for network in self.networks:
+                network.compile()
+        self.parameters = [p for network in self.networks for p in network.parameters()]
+        self.optimizers = [self.optimizer(), *method.optimizers()]
+        self.ledger = Ledger(self.y, self.clean)
+        self.total = torch.zeros((), device=self.device)
+        self.stepper = fast.stepper(self, method)
+
+    def build(self, count: int) -> list[nn.Module]:
+        assert self.config.network is not None
+        built = [
+            networks.build(self.config.network, self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k))
+            for k in range(count)
+        ]
+        if self.config.weights:
+            for network in built:
+                networks.load_weights(network, self.config.weights)
+        return built
+
+    @property
+    def memory_format(self) -> torch.memory_format:
+        images = len(self.shape) == 3 and self.device.type == "cuda"
+        return torch.channels_last if images else torch.preserve_format
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        assert self.config.lr is not None
+        c = self.config
+        on_gpu = self.device.type == "cuda"
+        # A graph reads the learning rate from memory, so there it is a tensor.
+        lr: Any = torch.tensor(c.lr, device=self.device) if on_gpu else c.lr
+        if c.optimizer == "adamw":
+            return torch.optim.AdamW(self.parameters, lr, weight_decay=c.weight_decay, fused=on_gpu or None)
+        return torch.optim.SGD(
+            self.parameters, lr, c.momentum, weight_decay=c.weight_decay, nesterov=c.nesterov, fused=on_gpu or None
+        )
+
+    def lr(self) -> float:
+        """Of the epoch now running."""
+        c = self.config
+        assert c.lr is not None
+        if c.schedule == "cosine":
+            return float(c.lr * 0.5 * (1 + torch.cos(torch.tensor(torch.pi * self.epoch / self.epochs))))
+        fallen = sum(self.epoch >= drop for drop in c.drops or ()) if c.schedule == "drops" else 0
+        return float(c.lr * 0.1**fallen)
+
+    def set_lr(self) -> None:
+        for group in self.optimizers[0].param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(self.lr())
+            else:
+                group["lr"] = self.lr()
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+
+    def finish(self, method: Method, seen: Seen, accuracies: dict[str, float | None]) -> Epoch:
+        """Write down what the epoch showed."""
+        line = {"epoch": self.epoch, **accuracies, **self.ledger.line(method, seen), **method.chosen}
+        if self.folder and writes_files():
+            self.folder.append(line)
+            if self.config.ledger:
+                self.folder.write_ledger(self.epoch, seen.margin, method.weight, seen.mask)
+        every = self.config.checkpoint_every
+        if every and (self.epoch % every == 0 or self.epoch == self.epochs):
+            self.save(method)
+        return Epoch(self.name, self.epoch, self.epochs, line)
+
+    # ------------------------------------------------------------ checkpoints
+
+    def state(self, method: Method) -> tuple[dict[str, Tensor], "Facts"]:
+        """All a checkpoint holds: tensors, and what else there is to say."""
+        modules = {"method": method}
+        modules |= {f"network{k}": network for k, network in enumerate(self.networks)}
+        modules |= {f"average{k}": average for k, average in enumerate(self.averages)}
+        tensors = {f"{name}.{key}": value for name, m in modules.items() for key, value in m.state_dict().items()}
+        numbers: dict[str, float] = {}
+        for k, optimizer in enumerate(self.optimizers):
+            for p, values in optimizer.state_dict()["state"].items():
+                for key, value in values.items():
+                    if isinstance(value, Tensor):
+                        tensors[f"optimizer{k}.{p}.{key}"] = value
+                    elif value is not None:
+                        numbers[f"optimizer{k}.{p}.{key}"] = value
+        tensors |= {f"ledger.{key}": value for key, value in self.ledger.state().items()}
+        return tensors, {"numbers": numbers, "seconds": self.seconds, "fingerprint": self.fingerprint}
+
+    def save(self, method: Method) -> None:
+        if self.folder and self.config.checkpoint_every and writes_files():
+            self.folder.save_checkpoint(self.epoch, *self.state(method))
+
+    def load(self, method: Method) -> bool:
+        """Go on from the newest checkpoint; False where there is none."""
+        found = self.folder.load_checkpoint() if self.folder else None
+        if found is None or self.folder is None:
+            return False
+        epoch, tensors, facts = found
+        if facts["fingerprint"] != self.fingerprint:
+            raise FolderError(
+                f"the checkpoint in {self.folder.path} was made with other labels or another dataset; "
+                "use another folder, or the data it was made with"
+            )
+        method.load_state_dict(_part(tensors, "method"))
+        for k, network in enumerate(self.networks):
+            network.load_state_dict(_part(tensors, f"network{k}"))
+        for k, average in enumerate(self.averages):
+            average.load_state_dict(_part(tensors, f"average{k}"))
+        for k, optimizer in enumerate(self.optimizers):
+            state: dict[int, dict[str, Any]] = {}
+            saved = {**_part(tensors, f"optimizer{k}"), **_part(facts["numbers"], f"optimizer{k}")}
+            for key, value in saved.items():
+                p, name = key.split(".", 1)
+                state.setdefault(int(p), {})[name] = value
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        self.ledger.load(_part(tensors, "ledger"))
+        self.epoch, self.seconds = epoch, facts["seconds"]
+        self.folder.cut_metrics(epoch)
+        return True
+
+
+def _part(flat: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key[len(name) + 1 :]: value for key, value in flat.items() if key.startswith(name + ".")}
+
+
+@torch.no_grad()
+def follow(average: nn.Module, network: nn.Module, decay: float) -> None:
+    """Move an averaged copy towards its network; whole numbers (BatchNorm's counters) are copied."""
+    for ours, theirs in zip(average.state_dict().values(), network.state_dict().values(), strict=True):
+        if ours.is_floating_point():
+            ours.lerp_(theirs, 1 - decay)
+        else:
+            ours.copy_(theirs)
