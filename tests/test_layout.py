@@ -29,16 +29,18 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"errors"},
     "noise": {"errors"},
     "networks": {"errors"},
+    "presets": {"errors"},
     "method": {"errors", "distributed", "memory"},
     "methods": {"errors", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
+    "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
     "runs": {"errors", "distributed", "metrics"},
-    "fast": {"errors", "distributed", "method", "data"},
-    "config": {"errors", "methods", "noise", "data", "networks"},
+    "fast": {"errors", "distributed", "method", "data", "plan"},
+    "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
-ALLOWED["trainer"] = ALLOWED["fast"] | {"metrics", "networks", "plan", "runs", "fast", "config"}
-ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise"}
+ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "ledger", "metrics", "networks", "runs"}
+ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
 ALLOWED["bench"] = ALLOWED["run"] | {"run"}
 ALLOWED["tune"] = ALLOWED["bench"] | {"bench"}
 ALLOWED["clean"] = ALLOWED["run"] | {"run"}

@@ -1,36 +1,159 @@
-"""Ways of running a step, and of running runs side by side. The trainer, the methods and the run folders stay the same."""
+"""Ways of running a step, and of running runs side by side. The trainer, the methods and the run folders stay the same.
 
+A small network keeps a GPU waiting for Python: hundreds of kernels a step, each launched by hand. So the whole step (gather,
+augment, forward, loss, margins, backward, optimizer, record) is captured once as a CUDA graph and replayed with one launch. The
+step reads its place in the epoch from memory on the device, so between two replays there is nothing left for Python to do.
+"""
+
+import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from marvel.method import Method
+from marvel.data.batches import Resident
+from marvel.method import Batch, Method
 from marvel.plan import Plan
 
 if TYPE_CHECKING:
     from marvel.trainer import Trainer
 
-Stepper: TypeAlias = Any
+log = logging.getLogger("marvel")
+
+EAGER_STEPS = 3
+"""Real steps taken before the capture: they choose kernels and make the optimizer's state."""
 
 
-def stepper(trainer: "Trainer", method: Method) -> Stepper:
-    return None
+class Steps:
+    """The steps of a training, one by one as written."""
+
+    def __init__(self, trainer: "Trainer", method: Method) -> None:
+        self.trainer, self.method = trainer, method
+
+    def epoch(self, plan: Plan) -> Iterator[None]:
+        trainer = self.trainer
+        for batches in plan.batches(trainer.source, trainer.views, trainer.y):
+            trainer.train_step(self.method, batches)
+            yield
 
 
-def steps(trainer: "Trainer", method: Method, plan: Plan) -> Iterator[None]:
-    """The steps of an epoch, one by one."""
-    for batches in plan.batches(trainer.source, trainer.views, trainer.y):
-        trainer.total += trainer.train_step(method, batches)
-        yield
+class Captured(Steps):
+    """The steps of a training as replays of one CUDA graph; steps of another size are run as written."""
+
+    def __init__(self, trainer: "Trainer", method: Method) -> None:
+        super().__init__(trainer, method)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.failed = False
+
+    def epoch(self, plan: Plan) -> Iterator[None]:
+        if self.failed:
+            yield from super().epoch(plan)
+            return
+        if self.graph is not None:
+            self.lay_out(plan)
+        trainer = self.trainer
+        for step in range(len(plan)):
+            if self.graph is None and step == EAGER_STEPS and plan.sizes(step) == plan.sizes(0):
+                self.capture(plan)
+            if self.graph is not None and plan.sizes(step) == self.sizes:
+                self.replay(plan, step)
+            else:
+                trainer.train_step(self.method, plan.at(step, trainer.source, trainer.views, trainer.y))
+            yield
+
+    def capture(self, plan: Plan) -> None:
+        """Record one step. What it reads lies in tensors that are held here: a graph does not keep them alive."""
+        self.sizes = plan.sizes(0)
+        self.strides = torch.tensor(plan.strides(0), device=plan.device)
+        self.orders = [torch.zeros(total, dtype=torch.int64, device=plan.device) for total in plan.totals]
+        self.numbers = {at: torch.zeros_like(table) for at, table in plan.tables.items()}
+        self.place = torch.zeros(plan.slots, dtype=torch.int64, device=plan.device)
+        self.next_step: int | None = None
+        self.lay_out(plan)
+        graph = torch.cuda.CUDAGraph()
+        # A step that reads the epoch's number would freeze it into the graph. Hidden, reading it fails the capture instead.
+        epoch = vars(self.method).pop("epoch")
+        try:
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph):
+                self.trainer.train_step(self.method, self.batches_in_place())
+                self.place += self.strides
+        except (RuntimeError, AttributeError) as error:
+            self.failed = True
+            log.warning("the step cannot be captured and runs as written: %s", str(error).splitlines()[0])
+        else:
+            self.graph = graph
+        finally:
+            self.method.epoch = epoch
+
+    def batches_in_place(self) -> list[Batch]:
+        """The batches of the step that `place` points at."""
+        trainer = self.trainer
+        batches = []
+        for slot, size in enumerate(self.sizes):
+            rows = self.place[slot] + torch.arange(size, device=self.place.device)
+            index = self.orders[slot].index_select(0, rows)
+            raw = trainer.source.fetch(index)
+            batches.append(Batch(index, trainer.y[index], raw, trainer.views, _Numbers(self.numbers, slot, rows)))
+        return batches
+
+    def lay_out(self, plan: Plan) -> None:
+        """Put an epoch's draws and numbers where the graph reads them."""
+        for slot, order in enumerate(plan.orders):
+            self.orders[slot][: len(order)].copy_(order)
+        for (slot, call), table in self.numbers.items():
+            table[: plan.totals[slot]].copy_(plan.uniform(slot, call, table.shape[1]))
+        self.next_step = None
+
+    def replay(self, plan: Plan, step: int) -> None:
+        if self.next_step != step:
+            for slot in range(plan.slots):
+                self.place[slot].fill_(plan.rows[slot][step].start)
+        assert self.graph is not None
+        self.graph.replay()
+        self.next_step = step + 1
+
+
+class _Numbers:
+    """The uniform numbers of the batch whose rows are `rows`, request by request."""
+
+    def __init__(self, tables: dict[tuple[int, int], Tensor], slot: int, rows: Tensor) -> None:
+        self.tables, self.slot, self.rows, self.call = tables, slot, rows, 0
+
+    def __call__(self, k: int) -> Tensor:
+        table = self.tables[self.slot, self.call]
+        self.call += 1
+        return table.index_select(0, self.rows)
+
+
+def steps_of(trainer: "Trainer", method: Method) -> Steps:
+    """Captured where that is possible, else as written."""
+    able = trainer.device.type == "cuda" and trainer.config.fast and isinstance(trainer.source, Resident)
+    return Captured(trainer, method) if able else Steps(trainer, method)
 
 
 def pack(*runs: Iterator[Any]) -> Iterator[tuple[int, Any]]:
-    """Let runs take turns, a step each, until all have ended: (which run, what it yielded)."""
+    """Let runs take turns, a step each, until all have ended: (which run, what it yielded).
+
+    On a GPU each has a stream of its own, so that their small kernels fill it together. A run that fails ends alone: what it
+    raised is yielded in place of its last step.
+    """
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.synchronize()
+    streams = [torch.cuda.stream(torch.cuda.Stream()) if on_gpu else nullcontext() for _ in runs]
     waiting = dict(enumerate(runs))
     while waiting:
         for which, run in list(waiting.items()):
             try:
-                yield which, next(run)
+                with streams[which]:
+                    shown = next(run)
             except StopIteration:
                 del waiting[which]
+                continue
+            except Exception as error:
+                del waiting[which]
+                shown = error
+            yield which, shown

@@ -7,6 +7,7 @@ device alike; a step only slices them.
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -36,23 +37,19 @@ class Plan:
         self.key, self.device = key, device
         self.slots = len(steps[0]) if steps else 0
         self.tables: dict[tuple[int, int], Tensor] = {}
-        self.rows: list[list[slice]] = [[] for _ in range(self.slots)]  # this process's rows of the global order
+        self.orders: list[Tensor] = []  # all draws of the epoch, one after the other
         self.totals: list[int] = []
-        self.indices: list[list[Tensor]] = []
+        self.rows: list[list[slice]] = []  # which rows of the order each step takes, for this process
         for slot in range(self.slots):
             lists = [step[slot] for step in steps]
-            start = 0
-            for indices in lists:
-                # Contiguous shares in the order of the ranks: gathered again, they are the batch one process would see.
-                low, high = (len(indices) * r // processes() for r in (rank(), rank() + 1))
-                self.rows[slot].append(slice(start + low, start + high))
-                start += len(indices)
-            self.totals.append(start)
-            order = torch.cat(lists).to(device)
-            self.indices.append([order[rows] for rows in self.rows[slot]])
+            self.orders.append(torch.cat(lists).to(device))
+            self.totals.append(len(self.orders[slot]))
+            ends = list(accumulate(map(len, lists)))
+            # Contiguous shares in the order of the ranks: gathered again, they are the batch one process would see.
+            self.rows.append([_share(end - len(indices), end) for indices, end in zip(lists, ends, strict=True)])
 
     def __len__(self) -> int:
-        return len(self.rows[0]) if self.slots else 0
+        return len(self.rows[0]) if self.rows else 0
 
     def uniform(self, slot: int, call: int, k: int) -> Tensor:
         """k numbers in [0, 1) for each draw of the epoch, for the call-th request of a step. (rows, k)"""
@@ -61,16 +58,42 @@ class Plan:
             self.tables[slot, call] = numbers.to(self.device)
         return self.tables[slot, call]
 
+    def sizes(self, step: int) -> tuple[int, ...]:
+        """How many instances each slot of a step has, for this process."""
+        return tuple(rows[step].stop - rows[step].start for rows in self.rows)
+
+    def strides(self, step: int) -> tuple[int, ...]:
+        """How far the next step's rows lie from this one's."""
+        return tuple(rows[step + 1].start - rows[step].start for rows in self.rows)
+
+    def indices(self, slot: int, step: int) -> Tensor:
+        return self.orders[slot][self.rows[slot][step]]
+
+    def at(self, step: int, source: Source, views: Viewer, y: Tensor) -> list[Batch]:
+        """The batches of one step."""
+        raws = [source.fetch(self.indices(slot, step)) for slot in range(self.slots)]
+        return self._batches(step, raws, views, y)
+
     def batches(self, source: Source, views: Viewer, y: Tensor) -> Iterator[list[Batch]]:
-        """The batches of each step, in turn."""
-        streams = [source.stream(indices) for indices in self.indices]
-        for step in range(len(self)):
-            yield [
-                Batch(index, y[index], next(stream), views, _Numbers(self, slot, step))
-                for slot, (index, stream) in enumerate(
-                    zip((indices[step] for indices in self.indices), streams, strict=True)
-                )
-            ]
+        """The batches of each step in turn, read ahead where the source can."""
+        streams = [
+            source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)
+        ]
+        for step, raws in enumerate(zip(*streams, strict=True)):
+            yield self._batches(step, list(raws), views, y)
+
+    def _batches(self, step: int, raws: list[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
+        batches = []
+        for slot, raw in enumerate(raws):
+            index = self.indices(slot, step)
+            batches.append(Batch(index, y[index], raw, views, _Numbers(self, slot, step)))
+        return batches
+
+
+def _share(start: int, end: int) -> slice:
+    """This process's share of the rows start..end."""
+    low, high = ((end - start) * r // processes() for r in (rank(), rank() + 1))
+    return slice(start + low, start + high)
 
 
 class _Numbers:

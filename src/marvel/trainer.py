@@ -132,9 +132,11 @@ class Trainer:
         plan = Plan(
             method.draws(generator_of(*self.key, "order"), self.config.batch), (*self.key, "numbers"), self.device
         )
-        yield from fast.steps(self, method, plan)
+        self.total.zero_()
+        self.step_count = len(plan)
+        yield from self.steps.epoch(plan)
 
-    def train_step(self, method: Method, batches: list[Batch]) -> Tensor:
+    def train_step(self, method: Method, batches: list[Batch]) -> None:
         """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
         with self.autocast():
             outputs = method.outputs([*self.networks, *self.averages], *batches)
@@ -147,7 +149,7 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         for average in self.averages:
             follow(average, self.networks[0], method.decay)
-        return loss.detach()
+        self.total += loss.detach()
 
     def logits(self, method: Method) -> Generator[None, None, Tensor]:
         """(n, classes), of every training instance, in evaluation mode and without augmentation."""
@@ -197,7 +199,7 @@ class Trainer:
         self.optimizers = [self.optimizer(), *method.optimizers()]
         self.ledger = Ledger(self.y, self.clean)
         self.total = torch.zeros((), device=self.device)
-        self.stepper = fast.stepper(self, method)
+        self.steps = fast.steps_of(self, method)
 
     def build(self, count: int) -> list[nn.Module]:
         assert self.config.network is not None
@@ -248,7 +250,8 @@ class Trainer:
 
     def finish(self, method: Method, seen: Seen, accuracies: dict[str, float | None]) -> Epoch:
         """Write down what the epoch showed."""
-        line = {"epoch": self.epoch, **accuracies, **self.ledger.line(method, seen), **method.chosen}
+        loss = float(self.total) / self.step_count if self.step_count else None
+        line = {"epoch": self.epoch, "train_loss": loss, **accuracies, **self.ledger.line(method, seen), **method.chosen}
         if self.folder and writes_files():
             self.folder.append(line)
             if self.config.ledger:

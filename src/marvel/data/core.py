@@ -203,6 +203,7 @@ def _moments(x: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
             mean = (weight * level).sum()
             pairs.append((float(mean), float((weight * (level - mean) ** 2).sum().sqrt())))
     else:
-        columns = (column.double() for column in x.unbind(1))
-        pairs = [(float(c.mean()), float(c.std(correction=0))) for c in columns]
+        # numpy's sums, unlike torch's, do not change with the number of threads.
+        columns = [column.numpy() for column in x.unbind(1)]
+        pairs = [(float(c.mean(dtype=np.float64)), float(c.std(dtype=np.float64))) for c in columns]
     return tuple(mean for mean, _ in pairs), tuple(std or 1.0 for _, std in pairs)

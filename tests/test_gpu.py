@@ -1,0 +1,105 @@
+"""What only a GPU can show: the captured step equals the plain one, packed runs equal runs alone, and nothing waits."""
+
+import pytest
+import torch
+
+from marvel.config import Config
+from marvel.data.core import Data
+from marvel.errors import InvalidInput
+from marvel.fast import Captured, pack
+from marvel.methods import METHODS
+from marvel.run import Run
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def small(n: int = 700) -> Data:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (n, 3, 16, 16), dtype=torch.uint8, generator=g)
+    y = (x.float().mean((1, 2, 3)) > 127.5).long()
+    return Data("small", x, y, ("a", "b"), x[:100], y[:100], augment="crop-flip", mean=(0.5,) * 3, std=(0.3,) * 3)
+
+
+def settings(method: str, **changes) -> Config:
+    options = {"warmup": 1, "wait": 1} if method.startswith("marvel") else {}
+    return Config(
+        data="small", noise="symmetric", rate=0.3, method=method, network="resnet32", epochs=4, batch=64, lr=0.05,
+        drops=(3,), device="cuda", precision="float32", oracle_rate=True, options=options,
+    ).but(**changes)  # fmt: skip
+
+
+def finished(run: Run) -> dict[str, torch.Tensor]:
+    for _ in run.steps():
+        pass
+    return state(run)
+
+
+def state(run: Run) -> dict[str, torch.Tensor]:
+    tensors, _ = run.trainer.state(run.method)
+    return {name: tensor.cpu() for name, tensor in tensors.items()}
+
+
+def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=0, atol=0, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_captured_equals_plain_to_the_bit(method, deterministic):
+    captured = Run(settings(method), data=small())
+    ours = finished(captured)
+    assert isinstance(captured.trainer.steps, Captured) and captured.trainer.steps.graph is not None
+    assert_same(ours, finished(Run(settings(method, fast=False), data=small())))
+
+
+def test_packed_runs_equal_runs_alone(deterministic):
+    names = ["ce", "marvel", "marvel+", "npcl"]
+    runs = [Run(settings(name, seed=k), data=small()) for k, name in enumerate(names)]
+    for _ in pack(*(run.steps() for run in runs)):
+        pass
+    for k, name in enumerate(names):
+        assert_same(state(runs[k]), finished(Run(settings(name, seed=k), data=small())))
+
+
+def test_a_step_waits_for_nothing():
+    run = Run(settings("marvel+", fast=False), data=small())
+    steps = run.steps()
+    next(steps)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(5):
+            next(steps)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert int(run.method.visits.sum()) == 6 * 64
+
+
+def test_a_step_that_reads_the_epoch_falls_back(caplog):
+    run = Run(settings("ce"), data=small())
+
+    def cost(logits, y, index):
+        return torch.nn.functional.cross_entropy(logits, y, reduction="none") * (1 + 0 * run.method.epoch)
+
+    run.method.cost = cost
+    finished(run)
+    assert run.trainer.steps.failed and "runs as written" in caplog.text
+    assert run.method.epoch == 5
+
+
+def test_bad_labels_are_raised_by_step():
+    method = METHODS["marvel"](10, 3).cuda()
+    method(torch.randn(2, 3, device="cuda"), torch.tensor([0, 7], device="cuda"), torch.tensor([1, 99], device="cuda"))
+    with pytest.raises(InvalidInput, match=r"1 labels were outside 0\.\.2 and 1 indices outside 0\.\.9"):
+        method.step()
