@@ -30,9 +30,13 @@ def measure(data: Data, config: Config, packed: int, seconds: float) -> dict[str
     """Steady images a second of `packed` runs side by side, and the seconds before it was steady."""
     began = time.perf_counter()
     runs = [Run(config.but(seed=k), data=data) for k in range(packed)]
-    turns = pack(*(run.steps() for run in runs))
-    for _ in range(12 * packed):  # past the eager steps and the capture
-        next(turns)
+    turns = pack(run.steps() for run in runs)
+    ended = 0
+    while ended < packed:  # one epoch each, past the capture and the last batch, whose size is another
+        _, shown = next(turns)
+        if isinstance(shown, Exception):
+            raise shown
+        ended += shown is not None
     synchronize(runs[0].device)
     built = time.perf_counter() - began
     steps, began = 0, time.perf_counter()
@@ -76,7 +80,7 @@ def main() -> None:
     parser.add_argument("--methods", default="ce,marvel,marvel+")
     parser.add_argument("--packs", default="1,2,4,8")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--n", type=int, default=50_000)
+    parser.add_argument("--n", type=int, default=12_800 + 80)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")

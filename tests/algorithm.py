@@ -1,7 +1,7 @@
 """Algorithms 1, 2 and 3 of the paper, written down line by line in numpy: slow, and with nothing of Marvel's in it.
 
 H and W are the paper's n x (E + 1) matrices. Where the pseudo-code is open, these are the readings taken:
-- Line 22 saves the margins before line 19 tests them: the test covers the WAIT newest margins, that of epoch e included.
+- Line 22 saves the margins before line 19 tests them: the test covers the WAIT newest margins, epoch e's included.
 - Removal is permanent, in Algorithm 3 as well. It has a matrix of its own, R, since a weight may underflow to 0.
 - The median and variance of Algorithm 3 are those of the batch's instances not removed on entry to the epoch;
   `among="all"` takes the whole batch, which is the letter of it. Population variance, at least 1e-12; lower median.

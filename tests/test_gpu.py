@@ -66,7 +66,7 @@ def test_captured_equals_plain_to_the_bit(method, deterministic):
 def test_packed_runs_equal_runs_alone(deterministic):
     names = ["ce", "marvel", "marvel+", "npcl"]
     runs = [Run(settings(name, seed=k), data=small()) for k, name in enumerate(names)]
-    for _ in pack(*(run.steps() for run in runs)):
+    for _ in pack(run.steps() for run in runs):
         pass
     for k, name in enumerate(names):
         assert_same(state(runs[k]), finished(Run(settings(name, seed=k), data=small())))

@@ -89,6 +89,7 @@ FORMULAS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Naive]] = {
     "bootstrap, penalty": (lambda z, y: bootstrap(z, y, 0.9, soft=True, penalty=True), naive_penalty(0.9)),
     "focal": (focal, naive_focal(2)),
     "focal, gamma=3.5": (lambda z, y: focal(z, y, 3.5), naive_focal(3.5)),
+    "focal, gamma=0.5": (lambda z, y: focal(z, y, 0.5), naive_focal(0.5)),
     "label-smoothing": (label_smoothing, naive_smoothing(0.1)),
     "label-smoothing, s=0.3": (lambda z, y: label_smoothing(z, y, 0.3), naive_smoothing(0.3)),
     "soft hinge": (soft_hinge, naive_soft_hinge),

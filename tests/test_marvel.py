@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+from torch import Tensor
+
 from algorithm import (
     Array,
     Batch,
@@ -17,12 +24,6 @@ from algorithm import (
     cross_entropy,
     update_weights,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
-from torch import Tensor
-
 from marvel import InvalidInput, Marvel, MarvelPlus
 from marvel.methods.costs import COSTS
 from marvel.methods.marvel import adaptive_weight
@@ -42,7 +43,7 @@ class Story(NamedTuple):
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """Logits on a coarse grid, where margins of exactly 0 and ties are frequent, or anywhere; some instances always wrong."""
+    """Logits on a coarse grid, where margins of 0 and ties are frequent, or anywhere; some instances always wrong."""
     n, classes, length = draw(st.integers(1, 9)), draw(st.sampled_from([2, 3, 5])), draw(st.integers(1, 8))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = (length, n, classes)
@@ -68,9 +69,7 @@ def observe(criterion: Marvel, story: Story) -> list[Epoch]:
     """What the criterion makes of the same logits."""
     history = []
     for batches in story.epochs:
-        losses = [
-            float(criterion(logits_of(z), torch.from_numpy(story.y[M]), torch.from_numpy(M))) for M, z in batches
-        ]
+        losses = [float(criterion(logits_of(z), torch.from_numpy(story.y[M]), torch.from_numpy(M))) for M, z in batches]
         criterion.step()
         history.append(Epoch(losses, criterion.weight.double().numpy(), criterion.removed.numpy().copy()))
     return history
@@ -200,7 +199,7 @@ def test_removal_is_permanent(cls: type[Marvel]) -> None:
 @given(stories(), st.sampled_from([Marvel, MarvelPlus]))
 def test_removed_only_grows(story: Story, cls: type[Marvel]) -> None:
     removed = [epoch.removed for epoch in observe(cls(**settings_of(story)), story)]
-    assert all((later | ~earlier).all() for earlier, later in zip(removed, removed[1:]))
+    assert all((later | ~earlier).all() for earlier, later in pairwise(removed))
 
 
 def test_a_margin_of_zero_breaks_the_row() -> None:
@@ -448,7 +447,7 @@ def test_auto_warmup_by_validation_accuracy(tenths: list[int], training: str) ->
 
 
 def test_auto_warmup_with_validation_now_and_then() -> None:
-    """Both accuracies rise steadily, and validation comes every second epoch: no sign of a plateau, so no end to the warm-up."""
+    """Both accuracies rise steadily, validation is told every second epoch: no plateau, so no end to the warm-up."""
     criterion = Marvel(n=40, classes=2)
     for epoch in range(1, 9):
         show_accuracy(criterion, 20 + 2 * epoch, 0.5 + 0.02 * epoch if epoch % 2 == 0 else None)
@@ -486,7 +485,9 @@ def test_what_was_chosen_survives_a_round_trip(after: int, validated: bool) -> N
     assert torch.equal(resumed.removed, whole.removed)
 
 
-@pytest.mark.parametrize(("epochs", "wait"), [(None, 8), (10, 2), (30, 2), (37, 2), (38, 3), (100, 7), (120, 8), (200, 13)])
+@pytest.mark.parametrize(
+    ("epochs", "wait"), [(None, 8), (10, 2), (30, 2), (37, 2), (38, 3), (100, 7), (120, 8), (200, 13)]
+)
 def test_auto_wait(epochs: int | None, wait: int) -> None:
     criterion = Marvel(n=1, classes=2, epochs=epochs)
     assert criterion.wait == wait == criterion.chosen["wait"]
@@ -494,7 +495,15 @@ def test_auto_wait(epochs: int | None, wait: int) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"warmup": -1}, {"warmup": "Auto"}, {"warmup": 1.5}, {"wait": 0}, {"wait": "long"}, {"wait": 2**15}, {"cost": "cee"}],
+    [
+        {"warmup": -1},
+        {"warmup": "Auto"},
+        {"warmup": 1.5},
+        {"wait": 0},
+        {"wait": "long"},
+        {"wait": 2**15},
+        {"cost": "cee"},
+    ],
 )
 def test_settings_that_cannot_be_meant(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(options))):

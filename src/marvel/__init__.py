@@ -1,15 +1,6 @@
 """Marvel: train on labels that cannot be trusted, and find the wrong ones."""
 
-from marvel.errors import DataError, FolderError, InvalidInput, MarvelError, MissingExtra, NonFinite, UnknownName
-from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
-from marvel.methods import METHODS
-from marvel.methods.bootstrap import Bootstrap
-from marvel.methods.ce import CE
-from marvel.methods.gce import GCE
-from marvel.methods.marvel import Marvel, MarvelPlus
-from marvel.methods.npcl import NPCL
-from marvel.methods.oracle import Oracle
-from marvel.methods.sce import SCE
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -37,3 +28,30 @@ __all__ = [
     "UnknownName",
     "margins",
 ]
+
+if TYPE_CHECKING:
+    from marvel.errors import DataError, FolderError, InvalidInput, MarvelError, MissingExtra, NonFinite, UnknownName
+    from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
+    from marvel.methods import METHODS
+    from marvel.methods.bootstrap import Bootstrap
+    from marvel.methods.ce import CE
+    from marvel.methods.gce import GCE
+    from marvel.methods.marvel import Marvel, MarvelPlus
+    from marvel.methods.npcl import NPCL
+    from marvel.methods.oracle import Oracle
+    from marvel.methods.sce import SCE
+else:
+    # Torch takes seconds to import, and `marvel --help` needs none of it: a name is found when it is first used.
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            from importlib import import_module
+
+            for home in ("errors", "method", "methods"):
+                module = import_module(f"marvel.{home}")
+                if hasattr(module, name):
+                    globals()[name] = getattr(module, name)
+                    return globals()[name]
+        raise AttributeError(f"module 'marvel' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*__all__, "__version__"]

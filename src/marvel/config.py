@@ -1,20 +1,24 @@
 """The settings of a run: one frozen dataclass <-> TOML and JSON files <-> flags.
 
-The fields below are the one list of settings; the command line makes its flags and their help from them.
+The fields below are the one list of settings; the command line makes its flags and their help from them. Methods are
+looked up inside functions: were torch imported here, `marvel --help` would take seconds.
 """
 
 import dataclasses
+import difflib
 import inspect
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from marvel.errors import InvalidInput, UnknownName, pick
-from marvel.method import Method
-from marvel.methods import METHODS
+
+if TYPE_CHECKING:
+    from marvel.method import Method
 
 
 def setting(default: Any, help: str) -> Any:
@@ -34,12 +38,12 @@ class Config:
     noise_file: str | None = setting(None, "for noise 'file' and 'transition': the labels, or the matrix, to read")
     method: str = setting("marvel", "the method (`marvel methods` lists them)")
     oracle_rate: bool = setting(False, "tell methods that must know the noise rate the true one")
-    network: str | None = setting(None, "the network")
+    network: str | None = setting(None, "the network; default: the problem's own")
     weights: str | None = setting(None, "a file of weights to start the network from")
-    epochs: int | None = setting(None, "how many epochs")
+    epochs: int | None = setting(None, "how many epochs; default: the problem's own")
     batch: int = setting(128, "instances a step")
-    lr: float | None = setting(None, "learning rate")
-    drops: tuple[int, ...] | None = setting(None, "epochs after which the learning rate falls to a tenth")
+    lr: float | None = setting(None, "learning rate; default: the problem's own")
+    drops: tuple[int, ...] | None = setting(None, "epochs after which lr falls to a tenth; default: the problem's own")
     schedule: str = setting("drops", "how the learning rate falls: drops, cosine or constant")
     optimizer: str = setting("sgd", "sgd or adamw")
     momentum: float = setting(0.9, "of SGD")
@@ -60,7 +64,16 @@ class Config:
     options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "the method's own parameters"})
 
     def __post_init__(self) -> None:
-        pick("method", self.method, METHODS)
+        self._check_names()
+        self._check_numbers()
+        self._check_noise()
+        known = options_of(_methods()[self.method])
+        for name in self.options:
+            if name not in known:
+                raise UnknownName(f"parameter of {self.method}", name, known or ["(it has none)"])
+
+    def _check_names(self) -> None:
+        pick("method", self.method, _methods())
         choices = {
             "schedule": ("drops", "cosine", "constant"),
             "optimizer": ("sgd", "adamw"),
@@ -71,20 +84,37 @@ class Config:
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UnknownName(name, str(getattr(self, name)), known)
+        if self.protocol == "validation" and self.hold_out == 0:
+            raise InvalidInput("protocol 'validation' needs a validation set: add --hold-out 0.1")
+
+    def _check_numbers(self) -> None:
         for name, least in (("epochs", 1), ("batch", 2), ("threads", 1), ("workers", 0), ("checkpoint_every", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInput(f"{name} must be at least {least}, got {value}")
-        if self.lr is not None and not self.lr > 0:
+        if self.lr is not None and not 0 < self.lr < math.inf:
             raise InvalidInput(f"lr must be positive, got {self.lr}")
-        if not 0 <= self.hold_out < 1:
-            raise InvalidInput(f"hold_out must lie in [0, 1), got {self.hold_out}")
-        if self.protocol == "validation" and self.hold_out == 0:
-            raise InvalidInput("protocol 'validation' needs a validation set: add --hold-out 0.1")
-        known_options = options_of(METHODS[self.method])
-        for name in self.options:
-            if name not in known_options:
-                raise UnknownName(f"parameter of {self.method}", name, known_options or ["(it has none)"])
+        for name in ("hold_out", "momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InvalidInput(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise InvalidInput(f"weight_decay must not be negative, got {self.weight_decay}")
+        if self.nesterov and self.momentum == 0:
+            raise InvalidInput("nesterov needs a momentum above 0: add --momentum 0.9")
+
+    def _check_noise(self) -> None:
+        """What a noise does not take is refused: a rate that nobody reads would pass for a noisy run that went well."""
+        from marvel.noise import NOISE
+
+        pick("noise", self.noise, NOISE)
+        special = {"none": None, "pair": "rates", "transition": "noise_file", "file": "noise_file"}
+        takes = special.get(self.noise, "rate")
+        for name in ("rate", "rates", "noise_file"):
+            if getattr(self, name) and name != takes:
+                instead = "add --noise symmetric" if self.noise == "none" else f"it takes {takes}"
+                raise InvalidInput(f"noise '{self.noise}' takes no {name}, got {getattr(self, name)}: {instead}")
+        if takes == "noise_file" and not self.noise_file:
+            raise InvalidInput(f"noise '{self.noise}' is read from a file: add --noise-file FILE")
 
     def but(self, **changes: Any) -> "Config":
         """The same, but for some settings."""
@@ -95,8 +125,24 @@ class Config:
         return dataclasses.asdict(self)
 
 
-def options_of(method: type[Method]) -> dict[str, inspect.Parameter]:
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Data": ("data", "root", "source", "workers"),
+    "Noise": ("noise", "rate", "rates", "noise_file"),
+    "Method": ("method", "oracle_rate"),
+    "Training": (
+        *("network", "weights", "epochs", "batch", "lr", "drops", "schedule"),
+        *("optimizer", "momentum", "nesterov", "weight_decay", "seed"),
+    ),
+    "Judging": ("hold_out", "protocol"),
+    "Machine": ("device", "threads", "precision", "fast", "compile", "ledger", "checkpoint_every"),
+}
+"""The settings as `--help` groups them."""
+
+
+def options_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
     """A method's own parameters: the keyword-only ones of its constructor and of those it extends, but for `needs`."""
+    from marvel.method import Method
+
     found: dict[str, inspect.Parameter] = {}
     for owner in method.__mro__:
         if not issubclass(owner, Method) or "__init__" not in vars(owner):
@@ -108,25 +154,44 @@ def options_of(method: type[Method]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in found.items() if name not in ("clean",)}
 
 
-def config_from(values: Mapping[str, Any]) -> Config:
-    """Settings from a file's or a program's values; keys that are no settings are taken as the method's parameters."""
-    hints = get_type_hints(Config)
-    names = {f.name for f in dataclasses.fields(Config)}
-    settings, options = {}, dict(values.get("options", {}))
-    for key, value in values.items():
-        name = key.replace("-", "_")
-        if name == "options":
-            continue
-        if name in names:
-            settings[name] = _as(name, value, hints[name])
-        else:
-            options[name] = value
-    method = METHODS.get(settings.get("method", "marvel"))
-    known = options_of(method) if method is not None else {}
-    for name in options:
-        if method is not None and name not in known:
-            raise UnknownName("setting", name, [*names, *known])
-    return Config(**settings, options={name: _option(known.get(name), name, value) for name, value in options.items()})
+def config_from(*layers: Mapping[str, Any]) -> Config:
+    """Settings from the values of files, flags or programs, the later layers over the earlier.
+
+    Keys that are no settings are taken as the method's own parameters. A key may be spelled `noise_rate`, `noise-rate`
+    or, as a flag, `--noise-rate`; values may be text.
+    """
+    hints = get_type_hints(Config, localns={"Mapping": Mapping})
+    names = set(hints) - {"options"}
+    settings: dict[str, Any] = {}
+    options: dict[str, tuple[str, Any]] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            name = key.lstrip("-").replace("-", "_")
+            if name == "options":
+                if not isinstance(value, Mapping):
+                    raise InvalidInput(f"options should be a table of the method's own parameters, got {value!r}")
+                options |= {own.replace("-", "_"): (own, item) for own, item in value.items()}
+            elif name in names:
+                settings[name] = _as(name, value, hints[name])
+            else:
+                options[name] = (key, value)
+    method = pick("method", settings.get("method", Config.method), _methods())
+    known = options_of(method)
+    for name, (key, _) in options.items():
+        if name not in known:
+            raise InvalidInput(_no_setting(key, settings.get("method", Config.method), names, known))
+    typed = {name: _as(name, value, known[name].annotation) for name, (_, value) in options.items()}
+    return Config(**settings, options=typed)
+
+
+def _no_setting(key: str, method: str, names: set[str], known: Mapping[str, object]) -> str:
+    """The line about a key that nobody knows, spelled as it was given."""
+    near = difflib.get_close_matches(key.lstrip("-").replace("-", "_"), [*names, *known], n=1)
+    what, hint = "setting", f"; did you mean '{near[0]}'?" if near else "."
+    if key.startswith("-"):
+        what, hint = "flag", f"; did you mean '--{near[0].replace('_', '-')}'?" if near else "."
+    own = f"{method} also takes {', '.join(known)}" if known else f"{method} has none of its own"
+    return f"no {what} '{key}'{hint} `marvel train --help` lists them; {own}"
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -139,8 +204,10 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise InvalidInput(f"{path} is not a TOML file: {error}") from None
 
 
-def _option(parameter: inspect.Parameter | None, name: str, value: Any) -> Any:
-    return value if parameter is None else _as(name, value, parameter.annotation)
+def _methods() -> "dict[str, type[Method]]":
+    from marvel.methods import METHODS
+
+    return METHODS
 
 
 def _as(name: str, value: Any, kind: Any) -> Any:
@@ -182,5 +249,5 @@ def _as_one(value: Any, kind: Any) -> Any:
 
 
 def _say(kinds: tuple[Any, ...]) -> str:
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
-    return " or ".join(words.get(kind, "a list of numbers") for kind in kinds)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    return " or ".join(words.get(k) or ("numbers" if get_origin(k) is tuple else "a function") for k in kinds)

@@ -1,12 +1,12 @@
 """Everything Marvel raises on purpose, and how it words it: what was given, what was expected, what to do.
 
-    MarvelError
-    ├── InvalidInput  (ValueError)       an argument, label, index or shape that cannot be meant
-    │   └── UnknownName                  a name that is in no list; says the nearest one
-    ├── DataError     (ValueError)       a dataset that cannot be read
-    ├── FolderError   (RuntimeError)     a run folder or checkpoint that is missing, damaged or of another run
-    ├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
-    └── MissingExtra  (ImportError)      an optional package is not installed
+MarvelError
+├── InvalidInput  (ValueError)       an argument, label, index or shape that cannot be meant
+│   └── UnknownName                  a name that is in no list; says the nearest one
+├── DataError     (ValueError)       a dataset that cannot be read
+├── FolderError   (RuntimeError)     a run folder or checkpoint that is missing, damaged or of another run
+├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
+└── MissingExtra  (ImportError)      an optional package is not installed
 """
 
 import difflib

@@ -6,8 +6,9 @@ step reads its place in the epoch from memory on the device, so between two repl
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -74,19 +75,22 @@ class Captured(Steps):
         self.lay_out(plan)
         graph = torch.cuda.CUDAGraph()
         # A step that reads the epoch's number would freeze it into the graph. Hidden, reading it fails the capture instead.
-        epoch = vars(self.method).pop("epoch")
+        epoch, usual_aside = vars(self.method).pop("epoch"), self.method.aside
         try:
             torch.cuda.synchronize()
-            with torch.cuda.graph(graph):
+            # On a stream of its own: graphs captured on one stream share cuBLAS's workspace, and packed runs would race for it.
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+                aside = self.method.aside = Aside()
                 self.trainer.train_step(self.method, self.batches_in_place())
                 self.place += self.strides
+                aside.join()
         except (RuntimeError, AttributeError) as error:
             self.failed = True
             log.warning("the step cannot be captured and runs as written: %s", str(error).splitlines()[0])
         else:
             self.graph = graph
         finally:
-            self.method.epoch = epoch
+            self.method.epoch, self.method.aside = epoch, usual_aside
 
     def batches_in_place(self) -> list[Batch]:
         """The batches of the step that `place` points at."""
@@ -128,14 +132,36 @@ class _Numbers:
         return table.index_select(0, self.rows)
 
 
+class Aside:
+    """Work that runs beside the main stream, in a branch of the graph: the method's notes, while the step goes backward."""
+
+    def __init__(self) -> None:
+        self.stream = torch.cuda.Stream()
+        self.held: list[Any] = []  # or their memory would be given to what the main stream does next
+
+    @contextmanager
+    def __call__(self, *read: Tensor | None) -> Iterator[None]:
+        self.held += read
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            yield
+
+    def join(self) -> None:
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.held.clear()
+
+
 def steps_of(trainer: "Trainer", method: Method) -> Steps:
     """Captured where that is possible, else as written."""
     able = trainer.device.type == "cuda" and trainer.config.fast and isinstance(trainer.source, Resident)
+    if able:
+        # The shapes never change, so the time it takes to try every convolution kernel is well spent.
+        torch.backends.cudnn.benchmark = not torch.are_deterministic_algorithms_enabled()
     return Captured(trainer, method) if able else Steps(trainer, method)
 
 
-def pack(*runs: Iterator[Any]) -> Iterator[tuple[int, Any]]:
-    """Let runs take turns, a step each, until all have ended: (which run, what it yielded).
+def pack(runs: Iterable[Iterator[Any]], width: int | None = None) -> Iterator[tuple[int, Any]]:
+    """Let runs take turns, a step each, `width` of them at a time: (which run, what it yielded), until all have ended.
 
     On a GPU each has a stream of its own, so that their small kernels fill it together. A run that fails ends alone: what it
     raised is yielded in place of its last step.
@@ -143,17 +169,21 @@ def pack(*runs: Iterator[Any]) -> Iterator[tuple[int, Any]]:
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.synchronize()
-    streams = [torch.cuda.stream(torch.cuda.Stream()) if on_gpu else nullcontext() for _ in runs]
-    waiting = dict(enumerate(runs))
-    while waiting:
-        for which, run in list(waiting.items()):
+    queue = enumerate(runs)
+    working: dict[int, tuple[Iterator[Any], Any]] = {}
+    while True:
+        for which, run in islice(queue, None if width is None else width - len(working)):
+            working[which] = run, torch.cuda.stream(torch.cuda.Stream()) if on_gpu else nullcontext()
+        if not working:
+            return
+        for which, (run, stream) in list(working.items()):
             try:
-                with streams[which]:
+                with stream:
                     shown = next(run)
             except StopIteration:
-                del waiting[which]
+                del working[which]
                 continue
             except Exception as error:
-                del waiting[which]
+                del working[which]
                 shown = error
             yield which, shown

@@ -14,6 +14,7 @@ An author overrides as little as the paper changes, from least to most; each def
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -69,9 +70,7 @@ class Viewer(Protocol):
 class Batch:
     """Some instances: their indices, their given labels, and views of them."""
 
-    def __init__(
-        self, index: Tensor, y: Tensor, raw: Tensor, views: Viewer, uniform: Callable[[int], Tensor]
-    ) -> None:
+    def __init__(self, index: Tensor, y: Tensor, raw: Tensor, views: Viewer, uniform: Callable[[int], Tensor]) -> None:
         self.index, self.y, self.raw, self.views = index, y, raw, views
         self.uniform = uniform
         """`uniform(k)`: k numbers in [0, 1) for each instance, (m, k), a function of the seed; for views, mixing, dropout."""
@@ -154,6 +153,8 @@ class Method(Memory):
         self.epoch = 1
         self.checks = True
         """Whether labels and indices are checked at every call; the Trainer, which made them, checks once."""
+        self.aside: Callable[..., AbstractContextManager[Any]] = _at_once
+        """Where notes are taken; the tensors they read are named to it. A captured step takes them on another stream."""
         self.validation: float | None = None
         """The accuracy on a clean validation set that the last `step` was told."""
         self._visited = 0
@@ -261,9 +262,7 @@ class Method(Memory):
         """What the method chose by itself so far, for the log and the record."""
         return {}
 
-    def forward(
-        self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean"
-    ) -> Tensor:
+    def forward(self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean") -> Tensor:
         """The loss of a batch; notes its margins on the way.
 
         In `eval()` mode, or without an index, it is the plain mean of the costs and nothing is noted. With
@@ -281,16 +280,16 @@ class Method(Memory):
         if reduction == "mean" and type(self).loss is not Method.loss:
             if processes() > 1:
                 outputs, y, index = _everyone(outputs, y, index)
-            self._note(index, *margins(self.followed(outputs).detach(), y))
+            self._note(self.followed(outputs), y, index)
             return self.loss(outputs, y, index)
         # Where one cost per instance says it all, only costs travel between processes, not outputs.
         costs, worth = self.cost(logits, y, index), self.worth(outputs, y, index)
+        if processes() == 1:
+            self._note(logits, y, index, worth)
+            return torch.where(worth > 0, costs, 0) * worth if reduction == "none" else weighted_mean(costs, worth)
         own = torch.where(worth > 0, costs, 0) * worth
-        margin, rival = margins(logits.detach(), y)
-        if processes() > 1:
-            costs, worth, margin, rival, index = gather(costs, worth, margin, rival, index)
-        self._note(index, margin, rival)
-        self.idle += ~(worth > 0).any()
+        costs, worth, margin, rival, index = gather(costs, worth, *margins(logits.detach(), y), index)
+        self._record(index, margin, rival, worth)
         return own if reduction == "none" else weighted_mean(costs, worth)
 
     @torch.no_grad()
@@ -336,14 +335,21 @@ class Method(Memory):
 
     # ------------------------------------------------------------ the machinery
 
+    def _note(self, logits: Tensor, y: Tensor, index: Tensor, worth: Tensor | None = None) -> None:
+        """Nothing in the loss waits for the notes, so they may be taken beside it."""
+        with self.aside(logits, y, index, worth):
+            self._record(index, *margins(logits.detach(), y), worth)
+
     @torch.no_grad()
-    def _note(self, index: Tensor, margin: Tensor, rival: Tensor) -> None:
+    def _record(self, index: Tensor, margin: Tensor, rival: Tensor, worth: Tensor | None) -> None:
         self.record(index, margin, rival)
+        if worth is not None:
+            self.idle += ~(worth > 0).any()
         self._visited += len(index)
         if self.checks and self._visited - len(index) <= 2 * self.n < self._visited:
             warnings.warn(
                 f"{self._visited} visits to {self.n} instances without a step(): call criterion.step() once an epoch",
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _check(self, logits: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -384,6 +390,10 @@ class Method(Memory):
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
         self.epoch = int(self.clock)
+
+
+def _at_once(*read: Tensor | None) -> AbstractContextManager[Any]:
+    return nullcontext()
 
 
 def _everyone(outputs: Outputs, y: Tensor, index: Tensor) -> tuple[Outputs, Tensor, Tensor]:

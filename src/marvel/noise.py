@@ -175,6 +175,23 @@ NOISE: dict[str, Callable[..., Labels]] = {
 }
 
 
+def read_matrix(path: str | Path) -> Matrix:
+    """The matrix of a `.npy` file, or of a `.csv` or `.txt` file with a row a line; for `transition`."""
+    path = Path(path)
+    if path.suffix not in (".npy", ".csv", ".txt"):
+        raise InvalidInput(f"a matrix comes from a .npy, .csv or .txt file, given {path}")
+    if not path.is_file():
+        raise InvalidInput(f"no file of a matrix at {path}")
+    try:
+        if path.suffix == ".npy":
+            content = np.load(path, allow_pickle=False)
+        else:
+            content = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+        return np.asarray(content, dtype=np.float64)
+    except Exception as error:  # damaged and hostile files fail in a dozen ways, all of which mean the same
+        raise InvalidInput(f"{path} cannot be read as a matrix: {error}") from error
+
+
 @dataclass(frozen=True, eq=False)
 class Corruption:
     """Given labels, and what the noise came to."""

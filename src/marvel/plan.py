@@ -76,9 +76,7 @@ class Plan:
 
     def batches(self, source: Source, views: Viewer, y: Tensor) -> Iterator[list[Batch]]:
         """The batches of each step in turn, read ahead where the source can."""
-        streams = [
-            source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)
-        ]
+        streams = [source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)]
         for step, raws in enumerate(zip(*streams, strict=True)):
             yield self._batches(step, list(raws), views, y)
 

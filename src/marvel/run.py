@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-import marvel
+from marvel import __version__, metrics, noise
 from marvel import data as datasets
-from marvel import metrics, noise
 from marvel.config import Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
@@ -103,7 +102,7 @@ class Run:
         """Write config.json, or see that it is the same run that goes on."""
         before, now = folder.config, self.facts()
         if before is not None and not resume:
-            raise FolderError(f"{folder.path} holds a run already: add --resume to go on with it, or name another folder")
+            raise FolderError(f"{folder.path} holds a run already: add --resume to go on, or name another folder")
         if before is not None:
             # Where a run is computed may change on the way, and so may how much of it is written down.
             free = {"device", "precision", "fast", "compile", "threads", "workers", "source", "root"}
@@ -163,7 +162,7 @@ class Run:
             wrong = (~self.clean).numpy()
             final |= metrics.detection(self.method.removed.cpu().numpy(), wrong)
             final |= metrics.ranking(self.method.quality.cpu().numpy(), wrong)
-        curves = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
+        curves: tuple[str, ...] = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
         curves += ("clean_remaining", "noisy_remaining")
         return {
             "final": final,
@@ -221,9 +220,7 @@ def resolve(config: Config, data: Data) -> Config:
     if "warmup" in options_of(METHODS[config.method]):
         warmup = preset.warmup if isinstance(preset.warmup, str) else round(preset.warmup * stretch)
         options.setdefault("warmup", warmup)
-    device = config.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device_for(config.device)
     precision = config.precision
     if precision == "auto":
         precision = "bf16" if device.startswith("cuda") else "float32"
@@ -241,6 +238,19 @@ def resolve(config: Config, data: Data) -> Config:
     )
 
 
+def device_for(name: str) -> str:
+    """The device of that name, "auto" being a GPU where there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InvalidInput(f"there is no device {name} here, only {torch.cuda.device_count()} GPUs: use --device cpu")
+    return name
+
+
 def corrupt(config: Config, data: Data) -> noise.Corruption:
     """Make labels wrong, as the settings say."""
     options: dict[str, Any] = {}
@@ -251,7 +261,7 @@ def corrupt(config: Config, data: Data) -> noise.Corruption:
     if config.noise == "pair":
         options["rates"] = config.rates
     if config.noise == "transition":
-        options["matrix"] = noise.read(config.noise_file)
+        options["matrix"] = noise.read_matrix(str(config.noise_file))
     if config.noise == "file":
         options["path"] = config.noise_file
     rng = np.random.default_rng(seed_of(config.seed, "noise"))
@@ -276,7 +286,7 @@ def judged(lines: list[Facts], protocol: str) -> Facts:
 def environment(device: torch.device) -> Facts:
     """Versions and hardware."""
     return {
-        "marvel": marvel.__version__,
+        "marvel": __version__,
         "commit": commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,

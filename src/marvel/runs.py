@@ -61,6 +61,13 @@ class RunFolder:
         """The folder of a training that comes before this one."""
         return RunFolder(self.path / name)
 
+    def clear(self) -> None:
+        """Forget the run: remove the files it wrote, and nothing else."""
+        written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet"]
+        for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
+            for path in self.path.glob(pattern):
+                path.unlink()
+
     # ------------------------------------------------------------ settings and numbers
 
     @property

@@ -21,6 +21,7 @@ from marvel.data.batches import Source
 from marvel.data.views import Views
 from marvel.distributed import processes, share_gradients, writes_files
 from marvel.errors import FolderError, InvalidInput
+from marvel.half import InHalf
 from marvel.ledger import Ledger
 from marvel.method import Batch, Method, Seen
 from marvel.plan import Plan, generator_of, seed_of
@@ -109,9 +110,7 @@ class Trainer:
         for _ in self.run(method):
             pass
 
-    def stage(
-        self, name: str, *, y: Tensor | None = None, classes: int | None = None, **changes: Any
-    ) -> "Trainer":
+    def stage(self, name: str, *, y: Tensor | None = None, classes: int | None = None, **changes: Any) -> "Trainer":
         """Another training on the same instances, in its own sub-folder: finished before, it is only read back."""
         return Trainer(
             self.config.but(**changes),
@@ -138,8 +137,10 @@ class Trainer:
 
     def train_step(self, method: Method, batches: list[Batch]) -> None:
         """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
+        # What is compiled is so for one batch size; the last batch, of another size, goes through the network as it is.
+        usual = len(batches[0].index) * processes() == self.config.batch
         with self.autocast():
-            outputs = method.outputs([*self.networks, *self.averages], *batches)
+            outputs = method.outputs([*(self.trained if usual else self.networks), *self.averages], *batches)
             loss: Tensor = method(outputs, batches[0].y, batches[0].index)
         loss.backward()  # type: ignore[no-untyped-call]
         if processes() > 1:
@@ -192,19 +193,25 @@ class Trainer:
         for network in self.networks:
             network.to(self.device, memory_format=self.memory_format)  # type: ignore[call-overload]
         self.averages = [copy.deepcopy(self.networks[0]).requires_grad_(False) for _ in range(method.averaged)]
-        if self.config.compile:
-            for network in self.networks:
-                network.compile()
+        self.trained = [self.quick(network) for network in self.networks]
         self.parameters = [p for network in self.networks for p in network.parameters()]
         self.optimizers = [self.optimizer(), *method.optimizers()]
         self.ledger = Ledger(self.y, self.clean)
         self.total = torch.zeros((), device=self.device)
         self.steps = fast.steps_of(self, method)
 
+    def quick(self, network: nn.Module) -> nn.Module:
+        """The network as a step of the usual size calls it."""
+        if self.config.precision == "bf16" and self.device.type == "cuda":
+            return InHalf(network, self.config.compile)
+        return torch.compile(network, dynamic=False) if self.config.compile else network
+
     def build(self, count: int) -> list[nn.Module]:
         assert self.config.network is not None
-        built = [
-            networks.build(self.config.network, self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k))
+        built: list[nn.Module] = [
+            networks.build(
+                self.config.network, self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k)
+            )
             for k in range(count)
         ]
         if self.config.weights:
@@ -251,7 +258,13 @@ class Trainer:
     def finish(self, method: Method, seen: Seen, accuracies: dict[str, float | None]) -> Epoch:
         """Write down what the epoch showed."""
         loss = float(self.total) / self.step_count if self.step_count else None
-        line = {"epoch": self.epoch, "train_loss": loss, **accuracies, **self.ledger.line(method, seen), **method.chosen}
+        line = {
+            "epoch": self.epoch,
+            "train_loss": loss,
+            **accuracies,
+            **self.ledger.line(method, seen),
+            **method.chosen,
+        }
         if self.folder and writes_files():
             self.folder.append(line)
             if self.config.ledger:

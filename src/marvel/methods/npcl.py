@@ -29,7 +29,7 @@ def soft_hinge(logits: Tensor, y: Tensor) -> Tensor:
     return torch.where(margin > 0, 1 - margin, wrong).clamp(min=0)
 
 
-def selection(h: Tensor, C: Tensor | float) -> Tensor:  # noqa: N803
+def selection(h: Tensor, C: Tensor | float) -> Tensor:
     """The exact minimiser v of the objective, as a mask (m,)."""
     ascending, order = h.sort(stable=True)
     place = torch.arange(1, len(h) + 1, device=h.device)
@@ -66,9 +66,9 @@ class NPCL(Method):
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         margin = margins(outputs.detach(), y)[0]
         keep = 1 - self.noise_rate
-        C: Tensor | float = keep * len(y)  # noqa: N806
+        C: Tensor | float = keep * len(y)
         if self.threshold == "batch":
-            C = keep**2 * len(y) + keep * (margin <= 0).sum()  # noqa: N806
+            C = keep**2 * len(y) + keep * (margin <= 0).sum()
         kept = selection((1 - margin).clamp(min=0), C) | (self.clock <= self.burn_in)
         costs = self.cost(outputs, y, index)
         return torch.where(kept, costs, 0).sum() / kept.sum().clamp(min=1)

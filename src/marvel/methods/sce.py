@@ -15,7 +15,7 @@ from marvel.errors import InvalidInput
 from marvel.method import Method
 
 
-def sce(logits: Tensor, y: Tensor, alpha: float = 0.1, beta: float = 1.0, A: float = -4.0) -> Tensor:  # noqa: N803
+def sce(logits: Tensor, y: Tensor, alpha: float = 0.1, beta: float = 1.0, A: float = -4.0) -> Tensor:
     """(m, classes), (m,) -> (m,)"""
     ce = F.cross_entropy(logits, y, reduction="none")
     return alpha * ce - beta * A * (1 - (-ce).exp())
@@ -32,7 +32,7 @@ class SCE(Method):
         *,
         alpha: float = 0.1,
         beta: float = 1.0,
-        A: float = -4.0,  # noqa: N803
+        A: float = -4.0,
     ) -> None:
         super().__init__(n, classes, epochs)
         if alpha < 0 or beta < 0 or A >= 0:

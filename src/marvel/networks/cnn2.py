@@ -3,6 +3,7 @@
 from torch import nn
 
 from marvel.networks.network import Network, Stack
+from marvel.networks.norm import BatchNorm1d, BatchNorm2d
 from marvel.networks.shape import image
 
 
@@ -11,16 +12,16 @@ def cnn2(classes: int, shape: tuple[int, ...]) -> Network:
     channels, height, width = image(shape, "cnn2", least=4)
     return Stack(
         nn.Conv2d(channels, 16, 3, padding=1, bias=False),
-        nn.BatchNorm2d(16),
+        BatchNorm2d(16),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1, bias=False),
-        nn.BatchNorm2d(32),
+        BatchNorm2d(32),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(32 * (height // 4) * (width // 4), 128, bias=False),
-        nn.BatchNorm1d(128),
+        BatchNorm1d(128),
         nn.ReLU(),
         width=128,
         classes=classes,

@@ -11,6 +11,7 @@ on inputs standardised with the training set's mean and standard deviation.
 from torch import nn
 
 from marvel.networks.network import Network, Stack
+from marvel.networks.norm import BatchNorm1d, BatchNorm2d
 from marvel.networks.shape import image
 
 
@@ -37,16 +38,16 @@ def cnn4_bn(classes: int, shape: tuple[int, ...]) -> Network:
     channels, height, width = image(shape, "cnn4-bn", least=4)
     network = Stack(
         nn.Conv2d(channels, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
+        BatchNorm2d(32),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
+        BatchNorm2d(64),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(64 * (height // 4) * (width // 4), 128),
-        nn.BatchNorm1d(128),
+        BatchNorm1d(128),
         nn.ReLU(),
         width=128,
         classes=classes,

@@ -5,6 +5,7 @@ import math
 from torch import nn
 
 from marvel.networks.network import Network, Stack
+from marvel.networks.norm import BatchNorm1d
 
 
 def mlp(classes: int, shape: tuple[int, ...]) -> Network:
@@ -12,10 +13,10 @@ def mlp(classes: int, shape: tuple[int, ...]) -> Network:
     return Stack(
         nn.Flatten(),
         nn.Linear(math.prod(shape), 256, bias=False),
-        nn.BatchNorm1d(256),
+        BatchNorm1d(256),
         nn.ReLU(),
         nn.Linear(256, 256, bias=False),
-        nn.BatchNorm1d(256),
+        BatchNorm1d(256),
         nn.ReLU(),
         width=256,
         classes=classes,

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marvel.networks.network import Network
+from marvel.networks.norm import BatchNorm2d
 from marvel.networks.shape import image
 
 
@@ -16,7 +17,7 @@ def projection(before: int, after: int, stride: int) -> nn.Sequential | None:
     """The shortcut's 1 x 1 convolution and BatchNorm; none where the block changes neither width nor size."""
     if stride == 1 and before == after:
         return None
-    return nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+    return nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), BatchNorm2d(after))
 
 
 class Basic(nn.Module):
@@ -27,9 +28,9 @@ class Basic(nn.Module):
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(before, width, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        self.bn1 = BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = BatchNorm2d(width)
         self.downsample = projection(before, width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -47,11 +48,11 @@ class Bottleneck(nn.Module):
         super().__init__()
         after = self.expansion * width
         self.conv1 = nn.Conv2d(before, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        self.bn1 = BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, after, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(after)
+        self.bn3 = BatchNorm2d(after)
         self.downsample = projection(before, after, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ class ResNet(Network):
     ) -> None:
         super().__init__()
         self.conv1 = stem
-        self.bn1 = nn.BatchNorm2d(64)
+        self.bn1 = BatchNorm2d(64)
         self.maxpool = nn.Identity() if stem.stride == (1, 1) else nn.MaxPool2d(3, stride=2, padding=1)
 
         def stage(before: int, width: int, depth: int, stride: int) -> nn.Sequential:

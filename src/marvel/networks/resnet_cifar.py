@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marvel.networks.network import Network
+from marvel.networks.norm import BatchNorm2d
 from marvel.networks.shape import image
 
 WIDTHS = (16, 32, 64)
@@ -21,9 +22,9 @@ class Block(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(after)
+        self.bn1 = BatchNorm2d(after)
         self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(after)
+        self.bn2 = BatchNorm2d(after)
         self.added = after - before
 
     def shortcut(self, x: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ class ResNet32(Network):
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False)
-        self.bn = nn.BatchNorm2d(WIDTHS[0])
+        self.bn = BatchNorm2d(WIDTHS[0])
         blocks, before = [], WIDTHS[0]
         for width in WIDTHS:
             for _ in range(BLOCKS):

@@ -1,0 +1,44 @@
+"""The methods there are, described from their own code: what each is, takes, changes, and where it works."""
+
+import inspect
+import sys
+from typing import Any
+
+from marvel.config import options_of
+from marvel.method import Method
+from marvel.methods import METHODS
+
+LEVELS = ("cost", "loss", "update", "outputs", "draws", "start", "prepare")
+"""What a paper may change, from least to most."""
+
+TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers")
+"""What only our Trainer calls: a method that changes one of these needs it."""
+
+
+def describe(key: str) -> dict[str, Any]:
+    """One method, as plain values fit for JSON."""
+    kind = METHODS[key]
+    alone = kind.networks == 1 and kind.averaged == 0 and not any(_overrides(kind, name) for name in TRAINERS)
+    return {
+        "key": key,
+        "class": kind.__name__,
+        "paper": (sys.modules[kind.__module__].__doc__ or "").partition("\n")[0].rstrip("."),
+        "needs": list(kind.needs),
+        "parameters": [_parameter(parameter) for parameter in options_of(kind).values()],
+        "overrides": [name for name in LEVELS if _overrides(kind, name)],
+        "works_in": "any loop" if alone else "our Trainer",
+    }
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """All methods, in the order of `METHODS`."""
+    return [describe(key) for key in METHODS]
+
+
+def _overrides(kind: type[Method], name: str) -> bool:
+    return getattr(kind, name) is not getattr(Method, name)
+
+
+def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
+    required = parameter.default is parameter.empty
+    return {"name": parameter.name, "default": None if required else parameter.default, "required": required}

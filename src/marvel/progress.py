@@ -1,0 +1,81 @@
+"""How far a training is: a bar on a terminal, a line now and then elsewhere. On stderr, where it is in nobody's way."""
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from marvel.trainer import Epoch
+
+LINES = 10
+"""About how many lines a training is worth where there is no terminal."""
+
+
+class Progress:
+    """Shows epochs as they pass; `with Progress() as progress: train(config, watch=progress.of("marvel"))`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.bars = None if quiet or not sys.stderr.isatty() else _bars()
+        self.lines = not quiet and self.bars is None
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        if self.bars is not None:
+            self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def expect(self, name: str) -> None:
+        """Show a training before its first epoch: loading takes a moment too."""
+        if self.bars is not None and name not in self.tasks:
+            self.tasks[name] = self.bars.add_task(name, total=None, told="getting ready")
+
+    def of(self, name: str) -> Callable[["Epoch"], None]:
+        """What to watch the training of that name with; trainings inside it get bars of their own."""
+        self.expect(name)
+
+        def watch(epoch: "Epoch") -> None:
+            inner = epoch.stage.partition("/")[2]
+            self.show(f"{name}/{inner}" if inner else name, epoch)
+
+        return watch
+
+    def show(self, name: str, epoch: "Epoch") -> None:
+        told = in_words(epoch.metrics)
+        if self.bars is not None:
+            self.expect(name)
+            self.bars.update(self.tasks[name], completed=epoch.epoch, total=epoch.epochs, told=told)
+        elif self.lines and epoch.epoch * LINES // epoch.epochs > (epoch.epoch - 1) * LINES // epoch.epochs:
+            print(f"{name}: epoch {epoch.epoch}/{epoch.epochs}, {told}", file=sys.stderr, flush=True)
+
+
+def in_words(metrics: dict[str, Any]) -> str:
+    """An epoch's numbers on half a line."""
+    words = []
+    if metrics.get("test_accuracy") is not None:
+        words.append(f"test {metrics['test_accuracy']:.1%}")
+    if metrics.get("memorisation_ratio") is not None:
+        words.append(f"memorised {metrics['memorisation_ratio']:.1%}")
+    return ", ".join([*words, f"removed {metrics['removed']}"])
+
+
+def _bars() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
