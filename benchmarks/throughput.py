@@ -65,10 +65,19 @@ def rows(args: argparse.Namespace) -> Iterator[dict[str, object]]:
                     if ways == "plain" and packed > 1:
                         continue
                     config = Config(
-                        data="synthetic", network=network, method=method, epochs=10_000, lr=0.01, drops=(), device=args.device,
-                        batch=args.batch, fast=ways != "plain", compile=ways == "compiled", precision=args.precision,
+                        data="synthetic",
+                        network=network,
+                        method=method,
+                        epochs=10_000,
+                        lr=0.01,
+                        drops=(),
+                        device=args.device,
+                        batch=args.batch,
+                        fast=ways != "plain",
+                        compile=ways == "compiled",
+                        precision=args.precision,
                         options={"warmup": 0, "wait": 8} if method.startswith("marvel") else {},
-                    )  # fmt: skip
+                    )
                     row: dict[str, object] = {"network": network, "way": ways, "method": method, "packed": packed}
                     yield row | measure(data, config, packed, args.seconds)
 

@@ -33,19 +33,25 @@ ALLOWED: dict[str, set[str]] = {
     "method": {"errors", "distributed", "memory"},
     "methods": {"errors", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
+    "half": set(),
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
     "runs": {"errors", "distributed", "metrics"},
     "fast": {"errors", "distributed", "method", "data", "plan"},
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
-ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "ledger", "metrics", "networks", "runs"}
+ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "half", "ledger", "metrics", "networks", "runs"}
 ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
 ALLOWED["bench"] = ALLOWED["run"] | {"run"}
 ALLOWED["tune"] = ALLOWED["bench"] | {"bench"}
 ALLOWED["clean"] = ALLOWED["run"] | {"run"}
 ALLOWED["report"] = {"errors", "metrics", "runs"}
 ALLOWED["review"] = {"errors", "metrics", "runs", "data"}
+ALLOWED["catalogue"] = {"config", "method", "methods"}
+ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}
+ALLOWED["flags"] = {"errors", "config"}
+ALLOWED["labels"] = {"errors", "runs"}
+ALLOWED["progress"] = {"errors"}
 ALLOWED["integrations"] = {"errors", "distributed", "metrics", "networks", "method", "methods", "data", "trainer"}
 ALLOWED["__init__"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
@@ -189,6 +195,7 @@ try:
     import typer
 except ModuleNotFoundError:
     import marvel
+    from marvel import *
     print(marvel.__version__)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)

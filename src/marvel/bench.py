@@ -1,6 +1,6 @@
 """Many runs: leave out what is done, and let the rest take turns on the device.
 
-Results are lines of JSON, one record a run. A run is known by its settings, so an interrupted bench goes on where it was.
+Results are lines of JSON, one record a run. A run is known by its settings, so what was interrupted goes on.
 """
 
 import json
@@ -36,7 +36,7 @@ def bench(
     width: int = 8,
     watch: Callable[[Config, Epoch], None] | None = None,
 ) -> list[tuple[Config, Exception]]:
-    """Do the runs that `results` does not have yet, `width` at a time, and add their records to it; returns what failed."""
+    """Do the runs that `results` lacks, `width` at a time, and add their records to it; returns what failed."""
     results = Path(results)
     done = {what(record["asked"]) for record in records(results)}
     todo = [config for config in configs if what(config.facts()) not in done]

@@ -76,7 +76,6 @@ def demo(
     from marvel.progress import Progress
 
     with Progress() as progress:
-        progress.expect("ce")
         from marvel import demo as demonstration
 
         shown = demonstration.demo(out, seed, watch=progress.of)
@@ -132,7 +131,6 @@ def train(
 
     flags = flag_values({**given, "config": _text(config), "out": _text(out)})
     with Progress(quiet) as progress:
-        progress.expect(flags.get("--method", "training"))
         settings, folder = _settings(flags, context.args, resume)
 
         from marvel.run import train as run_training
@@ -366,7 +364,7 @@ def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: 
     from rich.table import Table
 
     rows = list(rows)
-    table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, padding=(0, 1, 0, 0))
     for column, heading in enumerate(headings):
         numbers = column > 0 and all(row[column][:1].isdigit() or row[column] == "–" for row in rows)
         widest = max(map(len, heading.split()), default=0)

@@ -190,8 +190,8 @@ def _no_setting(key: str, method: str, names: set[str], known: Mapping[str, obje
     what, hint = "setting", f"; did you mean '{near[0]}'?" if near else "."
     if key.startswith("-"):
         what, hint = "flag", f"; did you mean '--{near[0].replace('_', '-')}'?" if near else "."
-    own = f"{method} also takes {', '.join(known)}" if known else f"{method} has none of its own"
-    return f"no {what} '{key}'{hint} `marvel train --help` lists them; {own}"
+    own = f"also takes {', '.join(known)}" if known else "has none of its own"
+    return f"no {what} '{key}'{hint} `marvel train --help` lists them; method '{method}' {own}"
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

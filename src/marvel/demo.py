@@ -21,6 +21,8 @@ from marvel.runs import Facts, RunFolder, as_json, write_atomically
 from marvel.trainer import Epoch
 
 METHODS = ("ce", "marvel", "marvel+")
+OURS = {"made_by": "marvel demo"}
+"""What `demo.json` says in a folder that the demonstration may write again."""
 NUMBERS = ("test_accuracy", "memorisation_ratio", "label_precision", "label_recall", "detection_f1")
 
 
@@ -41,6 +43,7 @@ class Demo:
     def facts(self) -> Facts:
         """For JSON."""
         return {
+            **OURS,
             "folder": str(self.folder),
             "picture": str(self.picture),
             "seconds": round(self.seconds, 1),
@@ -88,15 +91,22 @@ def demo(
 
 
 def claim(folder: Path) -> None:
-    """Make room for the runs: clear those of a demonstration before, and refuse to clear anybody else's."""
+    """Make room for the runs: clear those of a demonstration before, and refuse to write over anything else."""
     note = folder / "demo.json"
     runs = [RunFolder(folder / method) for method in METHODS]
-    if not note.exists():
-        taken = [str(run.path) for run in runs if run.path.exists()]
-        if taken:
-            raise FolderError(f"{taken[0]} was not made by the demo: name another folder with --out")
-        write_atomically(note, as_json({"folder": str(folder)}))
-    elif "folder" not in json.loads(note.read_bytes()):
-        raise FolderError(f"{note} was not made by the demo: name another folder with --out")
-    for run in runs:
-        run.clear()
+    if _is_ours(note):
+        for run in runs:
+            run.clear()
+        return
+    for path in (note, folder / "curves.png", *(run.path for run in runs)):
+        if path.exists():
+            raise FolderError(f"{path} was not made by the demo: name another folder with --out")
+    write_atomically(note, as_json(OURS))
+
+
+def _is_ours(note: Path) -> bool:
+    try:
+        said = json.loads(note.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(said, dict) and said.items() >= OURS.items()

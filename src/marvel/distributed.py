@@ -1,7 +1,8 @@
 """Several processes: the global batch, gathered once a step, and who writes files.
 
-Every process gathers the rows of all the others, in the order of their ranks, and then computes the same loss and the same
-state. Nothing is left to join at the end of an epoch, and batch statistics (MARVEL+, NPCL) are those of the global batch.
+Every process gathers the rows of all the others, in the order of their ranks, and then computes the same loss and the
+same state. Nothing is left to join at the end of an epoch, and batch statistics (MARVEL+, NPCL) are those of the
+global batch.
 """
 
 from typing import Any
@@ -26,20 +27,24 @@ def writes_files() -> bool:
     return rank() == 0
 
 
-def gather(*columns: Tensor) -> tuple[Tensor, ...]:
+def gather(*columns: Tensor, sizes: list[int] | None = None) -> tuple[Tensor, ...]:
     """The rows `(m, ...)` of every process, as `(sum of all m, ...)`; gradients flow back to the rows of this process.
 
     One collective for all columns: they travel side by side in double precision, which holds indices, labels and single
-    precision exactly. The numbers of rows may differ from process to process, and may be 0.
+    precision exactly. The numbers of rows may differ from process to process, and may be 0; where `sizes` does not say
+    them, another collective asks first, and waits for the answer.
     """
     rows = columns[0].shape[0]
     flat = torch.cat([column.reshape(rows, _width(column)).double() for column in columns], dim=1)
-    sizes = torch.empty(processes(), dtype=torch.int64, device=flat.device)
-    dist.all_gather_into_tensor(sizes, torch.tensor([rows], dtype=torch.int64, device=flat.device))
-    everyone = _Gather.apply(flat, sizes.tolist())
+    if sizes is None:
+        told = [torch.empty(1, dtype=torch.int64, device=flat.device) for _ in range(processes())]
+        dist.all_gather(told, torch.tensor([rows], dtype=torch.int64, device=flat.device))
+        sizes = [int(size) for size in told]
+    everyone = _Gather.apply(flat, sizes)  # type: ignore[no-untyped-call]
     parts = everyone.split([_width(column) for column in columns], dim=1)
     return tuple(
-        part.reshape(-1, *column.shape[1:]).to(column.dtype) for part, column in zip(parts, columns, strict=True)
+        part.reshape(len(everyone), *column.shape[1:]).to(column.dtype)
+        for part, column in zip(parts, columns, strict=True)
     )
 
 
@@ -54,8 +59,8 @@ class _Gather(torch.autograd.Function):
     """All rows of all processes. Backward needs no communication.
 
     Every process computes the same loss of the same rows, so the gradient that reaches this process's rows through the
-    losses of all W processes is W times the one at hand. DistributedDataParallel then averages over the W processes: what
-    is left is the gradient of the global loss.
+    losses of all W processes is W times the one at hand. DistributedDataParallel then averages over the W processes:
+    what is left is the gradient of the global loss.
     """
 
     @staticmethod
@@ -64,9 +69,9 @@ class _Gather(torch.autograd.Function):
         ctx.rows = mine.shape[0]
         padded = mine.new_zeros(max(sizes), mine.shape[1])
         padded[: ctx.rows] = mine
-        everyone = mine.new_empty(len(sizes) * max(sizes), mine.shape[1])
-        dist.all_gather_into_tensor(everyone, padded)
-        return torch.cat([part[:size] for part, size in zip(everyone.split(max(sizes)), sizes, strict=True)])
+        everyone = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(everyone, padded)
+        return torch.cat([part[:size] for part, size in zip(everyone, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

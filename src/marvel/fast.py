@@ -1,8 +1,9 @@
 """Ways of running a step, and of running runs side by side. The trainer, the methods and the run folders stay the same.
 
-A small network keeps a GPU waiting for Python: hundreds of kernels a step, each launched by hand. So the whole step (gather,
-augment, forward, loss, margins, backward, optimizer, record) is captured once as a CUDA graph and replayed with one launch. The
-step reads its place in the epoch from memory on the device, so between two replays there is nothing left for Python to do.
+A small network keeps a GPU waiting for Python: hundreds of kernels a step, each launched by hand. So the whole step
+(gather, augment, forward, loss, margins, backward, optimizer, record) is captured once as a CUDA graph and replayed
+with one launch. The step reads its place in the epoch from memory on the device, so between two replays there is
+nothing left for Python to do.
 """
 
 import logging
@@ -74,11 +75,13 @@ class Captured(Steps):
         self.next_step: int | None = None
         self.lay_out(plan)
         graph = torch.cuda.CUDAGraph()
-        # A step that reads the epoch's number would freeze it into the graph. Hidden, reading it fails the capture instead.
+        # A step that reads the epoch's number would freeze it into the graph. Hidden, reading it fails the capture
+        # instead.
         epoch, usual_aside = vars(self.method).pop("epoch"), self.method.aside
         try:
             torch.cuda.synchronize()
-            # On a stream of its own: graphs captured on one stream share cuBLAS's workspace, and packed runs would race for it.
+            # On a stream of its own: graphs captured on one stream share cuBLAS's workspace, and packed runs would
+            # race for it.
             with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
                 aside = self.method.aside = Aside()
                 self.trainer.train_step(self.method, self.batches_in_place())
@@ -133,7 +136,7 @@ class _Numbers:
 
 
 class Aside:
-    """Work that runs beside the main stream, in a branch of the graph: the method's notes, while the step goes backward."""
+    """Work beside the main stream, in a branch of the graph: the method's notes, while the step goes backward."""
 
     def __init__(self) -> None:
         self.stream = torch.cuda.Stream()
@@ -163,8 +166,8 @@ def steps_of(trainer: "Trainer", method: Method) -> Steps:
 def pack(runs: Iterable[Iterator[Any]], width: int | None = None) -> Iterator[tuple[int, Any]]:
     """Let runs take turns, a step each, `width` of them at a time: (which run, what it yielded), until all have ended.
 
-    On a GPU each has a stream of its own, so that their small kernels fill it together. A run that fails ends alone: what it
-    raised is yielded in place of its last step.
+    On a GPU each has a stream of its own, so that their small kernels fill it together. A run that fails ends alone:
+    what it raised is yielded in place of its last step.
     """
     on_gpu = torch.cuda.is_available()
     if on_gpu:

@@ -1,7 +1,7 @@
 """bfloat16 arithmetic on float32 weights, cast together.
 
-Under autocast every layer casts its own weights forward and its own gradients back: some seventy kernels of ResNet-32's step.
-Here all of them are cast by one kernel each way.
+Under autocast every layer casts its own weights forward and its own gradients back: some seventy kernels of
+ResNet-32's step. Here all of them are cast by one kernel each way.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,8 @@ class InHalf(nn.Module):
         self.network = network
 
         def call(weights: dict[str, Tensor], x: Tensor) -> Tensor:
-            return functional_call(network, weights, (x,))
+            logits: Tensor = functional_call(network, weights, (x,))
+            return logits
 
         self.call: Callable[[dict[str, Tensor], Tensor], Tensor] = (
             torch.compile(call, dynamic=False) if compile else call

@@ -1,8 +1,9 @@
 """Tensors a module remembers, without their being buffers.
 
-Buffers are the wrong home for what a method knows of each instance: DistributedDataParallel would broadcast those of rank 0
-at every step, and `.to(torch.bfloat16)` would cast them. These move with the module, are never cast, are saved in its
-`state_dict`, and assigning to one writes into it: its memory stays where it is, which is where a captured graph reads it.
+Buffers are the wrong home for what a method knows of each instance: DistributedDataParallel would broadcast those of
+rank 0 at every step, and `.to(torch.bfloat16)` would cast them. These move with the module, are never cast, are saved
+in its `state_dict`, and assigning to one writes into it: its memory stays where it is, which is where a captured graph
+reads it.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ class Memory(nn.Module):
             memory[name].copy_(value)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, tensor in self._memory.items():
             # A whole number shows where `fn` moves to, and is safe from what it casts to.
             device = fn(torch.zeros(0, dtype=torch.int64, device=tensor.device)).device

@@ -42,7 +42,7 @@ Steps: TypeAlias = Iterator[None]
 
 
 class Indexed(Dataset[Any]):
-    """Any map-style dataset, each item with its index in front: `(index, x, y)`. Items that are dicts get a key `index`."""
+    """Any map-style dataset, each item with its index in front: `(index, x, y)`; items that are dicts get a key."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -73,7 +73,7 @@ class Batch:
     def __init__(self, index: Tensor, y: Tensor, raw: Tensor, views: Viewer, uniform: Callable[[int], Tensor]) -> None:
         self.index, self.y, self.raw, self.views = index, y, raw, views
         self.uniform = uniform
-        """`uniform(k)`: k numbers in [0, 1) for each instance, (m, k), a function of the seed; for views, mixing, dropout."""
+        """`uniform(k)`: k numbers in [0, 1) for each instance, (m, k), a function of the seed."""
 
     @cached_property
     def x(self) -> Tensor:
@@ -141,7 +141,7 @@ class Method(Memory):
     weight: Tensor  # (n,) what each instance is worth in the loss
     removed_at: Tensor  # (n,) the epoch it was given up in; 0: kept
     quality: Tensor  # (n,) its mean margin so far; low: suspect
-    rival: Tensor  # (n,) the class its margin was measured against most often: the label to suggest
+    rival: Tensor  # (n,) the class its margin lost to most often: the label to suggest; -1: to none
     epochs_seen: Tensor  # (n,) in how many epochs it was visited
     clock: Tensor  # 0-d, the epoch now running, for steps that a graph has captured
 
@@ -154,9 +154,11 @@ class Method(Memory):
         self.checks = True
         """Whether labels and indices are checked at every call; the Trainer, which made them, checks once."""
         self.aside: Callable[..., AbstractContextManager[Any]] = _at_once
-        """Where notes are taken; the tensors they read are named to it. A captured step takes them on another stream."""
+        """Where notes are taken, given the tensors they read; a captured step takes them on another stream."""
         self.validation: float | None = None
         """The accuracy on a clean validation set that the last `step` was told."""
+        self.shares: list[int] | None = None
+        """How many instances each process has in this step, where that is known; else they ask one another."""
         self._visited = 0
 
         self.remember("clock", torch.tensor(1))
@@ -165,7 +167,7 @@ class Method(Memory):
         self.remember("quality", torch.zeros(n))
         self.remember("epochs_seen", torch.zeros(n, dtype=torch.int16))
         self.remember("rival", torch.full((n,), -1, dtype=torch.int16))
-        self.remember("lead", torch.zeros(n, dtype=torch.int8))
+        self.remember("lead", torch.zeros(n, dtype=torch.int16))
         self.remember("margin", torch.zeros(n), each_epoch=True)
         self.remember("visits", torch.zeros(n, dtype=torch.int16), each_epoch=True)
         self.remember("faults", torch.zeros(2, dtype=torch.int64), each_epoch=True)  # bad labels, bad indices
@@ -233,12 +235,12 @@ class Method(Memory):
         """Note what the global batch showed, (m,) each, without waiting for the device."""
         self.margin.index_add_(0, index, margin)
         self.visits.index_add_(0, index, torch.ones_like(index, dtype=torch.int16))
-        # A running majority vote (Boyer & Moore): the class most margins were measured against, in three bytes.
+        # A running majority vote (Boyer & Moore) among the classes it lost to.
         leader, lead = self.rival[index], self.lead[index]
         rival = rival.to(leader.dtype)
-        lead = torch.where(leader == rival, lead.clamp(max=126) + 1, lead - 1)
+        lead = torch.where(margin < 0, torch.where(leader == rival, lead + 1, lead - 1), lead)
         self.rival[index] = torch.where(lead < 0, rival, leader)
-        self.lead[index] = torch.where(lead < 0, 0, lead)
+        self.lead[index] = lead.clamp(min=0)
 
     def remove(self, which: Tensor) -> None:
         """Give up the instances of the mask `which` (n,), for good."""
@@ -272,23 +274,27 @@ class Method(Memory):
             raise InvalidInput(f"reduction is 'mean' or 'none', got {reduction!r}")
         outputs = _in_single_precision(_two_logits(outputs))
         logits = self.followed(outputs)
-        if index is None or not self.training:
-            costs = self.cost(logits, y, None)
-            return costs if reduction == "none" else costs.mean()
         if self.checks:
             y, index = self._check(logits, y, index)
+        if index is None or not self.training:
+            costs = self._costs(logits, y, None)
+            return costs if reduction == "none" else costs.mean()
         if reduction == "mean" and type(self).loss is not Method.loss:
             if processes() > 1:
-                outputs, y, index = _everyone(outputs, y, index)
+                outputs, y, index = self._everyone(outputs, y, index)
             self._note(self.followed(outputs), y, index)
             return self.loss(outputs, y, index)
         # Where one cost per instance says it all, only costs travel between processes, not outputs.
-        costs, worth = self.cost(logits, y, index), self.worth(outputs, y, index)
+        worth = self.worth(outputs, y, index)
+        # An instance without weight may have an infinite cost: cut off, it cannot send 0 x inf back.
+        costs = self._costs(torch.where(worth[:, None] > 0, logits, logits.detach()), y, index)
         if processes() == 1:
             self._note(logits, y, index, worth)
             return torch.where(worth > 0, costs, 0) * worth if reduction == "none" else weighted_mean(costs, worth)
         own = torch.where(worth > 0, costs, 0) * worth
-        costs, worth, margin, rival, index = gather(costs, worth, *margins(logits.detach(), y), index)
+        costs, worth, margin, rival, index = gather(
+            costs, worth, *margins(logits.detach(), y), index, sizes=self.shares
+        )
         self._record(index, margin, rival, worth)
         return own if reduction == "none" else weighted_mean(costs, worth)
 
@@ -321,13 +327,19 @@ class Method(Memory):
         `labels` are the given labels (n,), `names` the classes' names, `ids` the instances' own names.
         """
         given = torch.as_tensor(labels).tolist()
-        for what, values in (("labels", given), ("ids", ids)):
-            if values is not None and len(values) != self.n:
-                raise InvalidInput(f"expected {self.n} {what}, one for each instance, got {len(values)}")
-        say = str if names is None else names.__getitem__
-        suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
+        for what, values, size in (("labels", given, self.n), ("ids", ids, self.n), ("names", names, self.classes)):
+            if values is not None and len(values) != size:
+                raise InvalidInput(f"expected {size} {what}, got {len(values)}")
+        for label in given:
+            if not 0 <= label < self.classes:
+                raise InvalidInput(f"label {label} is outside 0..{self.classes - 1}")
         quality, rival, removed_at = self.quality.tolist(), self.rival.tolist(), self.removed_at.tolist()
+        suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
         ranked = sorted(suspect.nonzero().squeeze(1).tolist(), key=lambda i: (quality[i], i))
+
+        def say(label: int) -> str:
+            return "" if label < 0 else str(label) if names is None else str(names[label])
+
         return [
             Issue(i, str(i if ids is None else ids[i]), say(given[i]), say(rival[i]), quality[i], removed_at[i])
             for i in ranked
@@ -349,28 +361,49 @@ class Method(Memory):
         if self.checks and self._visited - len(index) <= 2 * self.n < self._visited:
             warnings.warn(
                 f"{self._visited} visits to {self.n} instances without a step(): call criterion.step() once an epoch",
-                stacklevel=6,
+                stacklevel=7,
             )
 
-    def _check(self, logits: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def _costs(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
+        costs = self.cost(logits, y, index)
+        if costs.shape != y.shape:
+            raise InvalidInput(
+                f"a cost gives one number for each of the {len(y)} instances, got shape {tuple(costs.shape)}; "
+                'torch\'s losses do with reduction="none"'
+            )
+        return costs
+
+    def _check(self, logits: Tensor, y: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Shapes at once; values at once on the CPU, flagged on a GPU and raised by `step` (looking would stall it)."""
-        m = len(logits)
-        if logits.shape != (m, self.classes):
-            raise InvalidInput(f"expected logits of shape (m, {self.classes}), got {tuple(logits.shape)}")
-        for name, tensor in (("labels", y), ("index", index)):
-            if tensor.shape != (m,) or tensor.is_floating_point():
-                raise InvalidInput(
-                    f"expected {name} as {m} whole numbers, got shape {tuple(tensor.shape)} of {tensor.dtype}"
-                )
-        y, index = y.to(logits.device).long(), index.to(logits.device).long()
-        wrong_y, wrong_index = (y < 0) | (y >= self.classes), (index < 0) | (index >= self.n)
+        if not logits.is_floating_point() or logits.ndim != 2 or logits.shape[1] != self.classes:
+            raise InvalidInput(
+                f"expected logits of shape (m, {self.classes}), got {tuple(logits.shape)} of {logits.dtype}"
+            )
+        y = self._check_numbers("label", y, logits, self.classes, 0)
+        return y, None if index is None else self._check_numbers("index", index, logits, self.n, 1)
+
+    def _check_numbers(self, name: str, numbers: Tensor, logits: Tensor, end: int, fault: int) -> Tensor:
+        m, many = len(logits), {"label": "labels"}.get(name, name)
+        if not isinstance(numbers, Tensor):
+            raise InvalidInput(f"expected {many} as a tensor, got {type(numbers).__name__}")
+        if numbers.shape != (m,) or numbers.is_floating_point() or numbers.dtype == torch.bool:
+            raise InvalidInput(
+                f"expected {many} as {m} whole numbers, got shape {tuple(numbers.shape)} of {numbers.dtype}"
+            )
+        numbers = numbers.to(logits.device).long()
+        wrong = (numbers < 0) | (numbers >= end)
         if logits.device.type == "cpu":
-            for bad, name, values, end in ((wrong_y, "label", y, self.classes), (wrong_index, "index", index, self.n)):
-                if bad.any():
-                    raise InvalidInput(f"{name} {int(values[bad][0])} is outside 0..{end - 1}")
-            return y, index
-        self.faults += torch.stack([wrong_y.sum(), wrong_index.sum()])
-        return y.clamp(0, self.classes - 1), index.clamp(0, self.n - 1)
+            if wrong.any():
+                raise InvalidInput(f"{name} {int(numbers[wrong][0])} is outside 0..{end - 1}")
+            return numbers
+        self.faults[fault] += wrong.sum()
+        return numbers.clamp(0, end - 1)
+
+    def _everyone(self, outputs: Outputs, y: Tensor, index: Tensor) -> tuple[Outputs, Tensor, Tensor]:
+        """The global batch."""
+        leaves, form = tree_flatten(outputs)
+        *leaves, y, index = gather(*leaves, y, index, sizes=self.shares)
+        return tree_unflatten(leaves, form), y, index
 
     def _raise_faults(self, seen: Seen) -> None:
         labels, indices = self.faults.tolist()
@@ -394,13 +427,6 @@ class Method(Memory):
 
 def _at_once(*read: Tensor | None) -> AbstractContextManager[Any]:
     return nullcontext()
-
-
-def _everyone(outputs: Outputs, y: Tensor, index: Tensor) -> tuple[Outputs, Tensor, Tensor]:
-    """The global batch."""
-    leaves, form = tree_flatten(outputs)
-    *leaves, y, index = gather(*leaves, y, index)
-    return tree_unflatten(leaves, form), y, index
 
 
 def _in_single_precision(outputs: Outputs) -> Outputs:

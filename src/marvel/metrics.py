@@ -1,35 +1,39 @@
 """The numbers a run is judged by: functions of arrays.
 
-`label_precision` and `label_recall` are the paper's, of the *kept* set; `detection_*` are of finding the *wrong* labels.
+`label_precision` and `label_recall` are the paper's, of the *kept* set; `detection_*` are of finding the *wrong*
+labels.
 """
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.floating[Any]]
 
 
-def share(mask: Array) -> float | None:
+def share(mask: Mask) -> float | None:
     """The share of True; None of nothing."""
     return float(mask.mean()) if mask.size else None
 
 
-def memorisation_ratio(margin: Array, clean: Array) -> float | None:
+def memorisation_ratio(margin: Numbers, clean: Mask) -> float | None:
     """Among the wrongly labelled, the share predicted as their wrong label: those of positive margin."""
     return share(margin[~clean] > 0)
 
 
-def label_precision(removed: Array, clean: Array) -> float | None:
+def label_precision(removed: Mask, clean: Mask) -> float | None:
     """Among those kept, the share rightly labelled."""
     return share(clean[~removed])
 
 
-def label_recall(removed: Array, clean: Array) -> float | None:
+def label_recall(removed: Mask, clean: Mask) -> float | None:
     """Among the rightly labelled, the share kept."""
     return share(~removed[clean])
 
 
-def detection(found: Array, wrong: Array) -> dict[str, float | None]:
+def detection(found: Mask, wrong: Mask) -> dict[str, float | None]:
     """Precision, recall and F1 of the set `found` against the set `wrong`."""
     hits = int((found & wrong).sum())
     both = int(found.sum()) + int(wrong.sum())
@@ -40,9 +44,9 @@ def detection(found: Array, wrong: Array) -> dict[str, float | None]:
     }
 
 
-def ranking(quality: Array, wrong: Array) -> dict[str, float | None]:
-    """How well low quality ranks the wrong labels first: AUROC (ties count half), average precision, and the best F1 of any
-    cut-off. Instances of equal quality are never split.
+def ranking(quality: Numbers, wrong: Mask) -> dict[str, float | None]:
+    """How well low quality ranks the wrong labels first: AUROC (ties count half), average precision, and the best F1
+    of any cut-off. Instances of equal quality are never split.
     """
     positives = int(wrong.sum())
     if not 0 < positives < wrong.size:
@@ -66,12 +70,12 @@ EDGES = np.linspace(-16, 16, 65)
 """Edges of the margin histograms; what lies beyond is counted in the outermost bins."""
 
 
-def quantiles(margin: Array) -> list[float] | None:
+def quantiles(margin: Numbers) -> list[float] | None:
     """The quantiles of `QUANTILES`; None of nothing."""
     return [round(float(q), 4) for q in np.quantile(margin, QUANTILES)] if margin.size else None
 
 
-def histogram(margin: Array) -> list[int]:
+def histogram(margin: Numbers) -> list[int]:
     """How many margins lie between the edges of `EDGES`."""
     counts: list[int] = np.histogram(np.clip(margin, EDGES[0], EDGES[-1]), EDGES)[0].tolist()
     return counts

@@ -1,8 +1,8 @@
 """The plan of an epoch: which instances each step draws, and the random numbers it may use.
 
-Both are a function of (seed, stage, epoch) alone. So a resumed run, a packed run and a run on several processes see the same
-batches and the same views, and no generator's state is ever saved. The numbers are made once an epoch, on the CPU, for every
-device alike; a step only slices them.
+Both are a function of (seed, stage, epoch) alone. So a resumed run, a packed run and a run on several processes see the
+same batches and the same views, and no generator's state is ever saved. The numbers are made once an epoch, on the CPU,
+for every device alike; a step only slices them.
 """
 
 import hashlib
@@ -40,8 +40,10 @@ class Plan:
         self.orders: list[Tensor] = []  # all draws of the epoch, one after the other
         self.totals: list[int] = []
         self.rows: list[list[slice]] = []  # which rows of the order each step takes, for this process
+        self.whole: list[list[int]] = []  # how many rows a step has on all processes together
         for slot in range(self.slots):
             lists = [step[slot] for step in steps]
+            self.whole.append([len(indices) for indices in lists])
             self.orders.append(torch.cat(lists).to(device))
             self.totals.append(len(self.orders[slot]))
             ends = list(accumulate(map(len, lists)))
@@ -65,6 +67,11 @@ class Plan:
     def strides(self, step: int) -> tuple[int, ...]:
         """How far the next step's rows lie from this one's."""
         return tuple(rows[step + 1].start - rows[step].start for rows in self.rows)
+
+    def shares(self, step: int) -> list[int]:
+        """How many instances of a step each process has."""
+        total = self.whole[0][step]
+        return [total * (r + 1) // processes() - total * r // processes() for r in range(processes())]
 
     def indices(self, slot: int, step: int) -> Tensor:
         return self.orders[slot][self.rows[slot][step]]

@@ -1,6 +1,6 @@
 """The paper's protocol for each of its problems: what a run takes when it is not told otherwise.
 
-Its appendix gives networks, epochs and learning-rate drops; MARVEL keeps the high learning rate longer than the others do.
+Its appendix gives networks, epochs and learning-rate drops; MARVEL keeps the high learning rate longer than the others.
 """
 
 from dataclasses import dataclass

@@ -25,6 +25,8 @@ class Progress:
     def __enter__(self) -> Self:
         if self.bars is not None:
             self.bars.start()
+            # Loading takes a moment too; the first training takes this bar over.
+            self.tasks[""] = self.bars.add_task("", total=None, told="getting ready")
         return self
 
     def __exit__(
@@ -33,14 +35,8 @@ class Progress:
         if self.bars is not None:
             self.bars.stop()
 
-    def expect(self, name: str) -> None:
-        """Show a training before its first epoch: loading takes a moment too."""
-        if self.bars is not None and name not in self.tasks:
-            self.tasks[name] = self.bars.add_task(name, total=None, told="getting ready")
-
     def of(self, name: str) -> Callable[["Epoch"], None]:
         """What to watch the training of that name with; trainings inside it get bars of their own."""
-        self.expect(name)
 
         def watch(epoch: "Epoch") -> None:
             inner = epoch.stage.partition("/")[2]
@@ -51,8 +47,10 @@ class Progress:
     def show(self, name: str, epoch: "Epoch") -> None:
         told = in_words(epoch.metrics)
         if self.bars is not None:
-            self.expect(name)
-            self.bars.update(self.tasks[name], completed=epoch.epoch, total=epoch.epochs, told=told)
+            if name not in self.tasks:
+                self.tasks[name] = self.tasks.pop("") if "" in self.tasks else self.bars.add_task(name, told=told)
+            now = {"description": name, "completed": epoch.epoch, "total": epoch.epochs, "told": told}
+            self.bars.update(self.tasks[name], **now)
         elif self.lines and epoch.epoch * LINES // epoch.epochs > (epoch.epoch - 1) * LINES // epoch.epochs:
             print(f"{name}: epoch {epoch.epoch}/{epoch.epochs}, {told}", file=sys.stderr, flush=True)
 

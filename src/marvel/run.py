@@ -72,6 +72,8 @@ class Run:
             folder=self.folder,
         )
         self.method = self.build_method()
+        # Built before the folder is claimed: a network that cannot be leaves no folder behind.
+        self.networks = self.trainer.build(self.method.networks)
         self.record: Facts | None = None
         if self.folder is not None:
             self.claim(self.folder, resume)
@@ -100,6 +102,8 @@ class Run:
 
     def claim(self, folder: RunFolder, resume: bool) -> None:
         """Write config.json, or see that it is the same run that goes on."""
+        if folder.path.exists() and not folder.path.is_dir():
+            raise FolderError(f"{folder.path} is a file: name a folder for the run")
         before, now = folder.config, self.facts()
         if before is not None and not resume:
             raise FolderError(f"{folder.path} holds a run already: add --resume to go on, or name another folder")
@@ -132,7 +136,7 @@ class Run:
     def steps(self) -> Iterator[Epoch | None]:
         """Train, yielding once a step; the record is there when it ends."""
         lines: list[Facts] = []
-        for epoch in self.trainer.run(self.method):
+        for epoch in self.trainer.run(self.method, self.networks):
             if epoch is not None and epoch.stage == self.trainer.name:
                 lines.append(epoch.metrics)
             yield epoch
@@ -247,7 +251,7 @@ def device_for(name: str) -> str:
     except RuntimeError:
         raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InvalidInput(f"there is no device {name} here, only {torch.cuda.device_count()} GPUs: use --device cpu")
+        raise InvalidInput(f"there is no device {name} here: use --device cpu, or auto")
     return name
 
 

@@ -130,7 +130,7 @@ class RunFolder:
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def write_ledger(self, epoch: int, margin: Tensor, weight: Tensor, mask: Tensor) -> None:
-        """ledger/<epoch>.safetensors: margins (NaN where an instance was not visited) and weights, in half precision."""
+        """ledger/<epoch>.safetensors: margins (NaN where an instance was not visited) and weights, as halves."""
         from safetensors.torch import save
 
         half = {"margin": torch.where(mask, margin, torch.nan).half().cpu(), "weight": weight.half().cpu()}

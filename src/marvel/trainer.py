@@ -1,7 +1,7 @@
 """The trainer: stages, epochs, steps and checkpoints. It knows no method by name.
 
-Every loop is a generator that yields once a step, so that several runs can take turns on one device (`marvel.fast.pack`); at
-the end of an epoch it yields what the epoch showed.
+Every loop is a generator that yields once a step, so that several runs can take turns on one device
+(`marvel.fast.pack`); at the end of an epoch it yields what the epoch showed.
 """
 
 import copy
@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -142,7 +142,7 @@ class Trainer:
         with self.autocast():
             outputs = method.outputs([*(self.trained if usual else self.networks), *self.averages], *batches)
             loss: Tensor = method(outputs, batches[0].y, batches[0].index)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if processes() > 1:
             share_gradients(self.parameters)
         for optimizer in self.optimizers:
@@ -204,11 +204,11 @@ class Trainer:
         """The network as a step of the usual size calls it."""
         if self.config.precision == "bf16" and self.device.type == "cuda":
             return InHalf(network, self.config.compile)
-        return torch.compile(network, dynamic=False) if self.config.compile else network
+        return cast(nn.Module, torch.compile(network, dynamic=False)) if self.config.compile else network
 
     def build(self, count: int) -> list[nn.Module]:
         assert self.config.network is not None
-        built: list[nn.Module] = [
+        built = [
             networks.build(
                 self.config.network, self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k)
             )
@@ -217,7 +217,7 @@ class Trainer:
         if self.config.weights:
             for network in built:
                 networks.load_weights(network, self.config.weights)
-        return built
+        return list(built)
 
     @property
     def memory_format(self) -> torch.memory_format:
@@ -278,7 +278,7 @@ class Trainer:
 
     def state(self, method: Method) -> tuple[dict[str, Tensor], "Facts"]:
         """All a checkpoint holds: tensors, and what else there is to say."""
-        modules = {"method": method}
+        modules: dict[str, nn.Module] = {"method": method}
         modules |= {f"network{k}": network for k, network in enumerate(self.networks)}
         modules |= {f"average{k}": average for k, average in enumerate(self.averages)}
         tensors = {f"{name}.{key}": value for name, m in modules.items() for key, value in m.state_dict().items()}

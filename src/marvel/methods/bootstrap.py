@@ -5,8 +5,8 @@
 
 The gradient flows through both factors of the soft form.
 
-Departures: none by default. Some published re-implementations *subtract* the entropy, a confidence penalty, the opposite of
-Reed's minimum-entropy term; `penalty=True` gives that.
+Departures: none by default. Some published re-implementations *subtract* the entropy, a confidence penalty, the
+opposite of Reed's minimum-entropy term; `penalty=True` gives that.
 """
 
 import torch.nn.functional as F

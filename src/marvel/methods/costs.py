@@ -1,5 +1,5 @@
-"""Costs by name: what MARVEL weights. "A plug-in substitute for any loss function", says the paper, and any callable that
-gives one cost per instance, `(logits (m, classes), y (m,)) -> (m,)`, will do.
+"""Costs by name: what MARVEL weights. "A plug-in substitute for any loss function", says the paper, and any callable
+that gives one cost per instance, `(logits (m, classes), y (m,)) -> (m,)`, will do.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,8 @@ def label_smoothing(logits: Tensor, y: Tensor, s: float = 0.1) -> Tensor:
 def focal(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
     """`-(1 - p_y)^gamma log p_y` (Lin et al., ICCV 2017)."""
     ce = F.cross_entropy(logits, y, reduction="none")
-    return (1 - (-ce).exp()) ** gamma * ce
+    # Below gamma = 1 the power's gradient is infinite at 0, which 1 - p_y is once p_y rounds to 1.
+    return (1 - (-ce).exp()).clamp(min=1e-7) ** gamma * ce
 
 
 COSTS: dict[str, Cost] = {

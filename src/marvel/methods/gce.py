@@ -2,11 +2,11 @@
 
     L_q(f(x), y) = (1 - p_y^q) / q                     cross entropy as q -> 0, mean absolute error at q = 1
 
-Truncated (their section 3.3): every `every` epochs from `prune_from` on, instances with p_y <= k in evaluation mode get weight
-0 until the next time.
+Truncated (their section 3.3): every `every` epochs from `prune_from` on, instances with p_y <= k in evaluation mode
+get weight 0 until the next time.
 
-Departures: the published code prunes with the checkpoint of the best validation accuracy; here the network as it is prunes,
-so that no validation set is needed.
+Departures: the published code prunes with the checkpoint of the best validation accuracy; here the network as it is
+prunes, so that no validation set is needed.
 """
 
 from typing import TYPE_CHECKING
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
 
 def gce(logits: Tensor, y: Tensor, q: float = 0.7) -> Tensor:
-    """(m, classes), (m,) -> (m,). p_y is bounded below by 1e-7, where the gradient of p^q explodes."""
-    log_p = -F.cross_entropy(logits, y, reduction="none")
-    if q == 0:
-        return -log_p
-    return (1 - torch.exp(q * log_p.clamp(min=-16.118))) / q
+    """(m, classes), (m,) -> (m,). Of log p, whose gradient times p^q stays finite where that of p^q itself explodes."""
+    ce = F.cross_entropy(logits, y, reduction="none")
+    return ce if q == 0 else -torch.expm1(-q * ce) / q
 
 
 class GCE(Method):
-    """`q` in [0, 1]; `truncate` is the paper's k, 0 for the plain loss; `prune_from` is the last epoch without pruning."""
+    """`q` in [0, 1]; `truncate` is the paper's k, 0: plain; `prune_from` is the last epoch without pruning."""
 
     def __init__(
         self,

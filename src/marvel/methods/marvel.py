@@ -2,24 +2,29 @@
 
     m_i = z_y - max over j != y of z_j          the margin, from the training forward pass
 
-After `warmup` epochs, an instance whose last `wait` margins are all negative is removed for good (Algorithms 1 and 2). MARVEL+
-also weights the survivors by their margin (Algorithm 3): with mu the median and s2 the variance of the margins of a batch,
+After `warmup` epochs, an instance whose last `wait` margins are all negative is removed for good (Algorithms 1 and 2).
+MARVEL+ also weights the survivors by their margin (Algorithm 3): with mu the median and s2 the variance of the margins
+of a batch,
 
     g(m) = exp(-(m - mu)^2 / (2 s2))  if m <= mu,  else exp(-1/2)
 
-The weights of epoch e multiply the costs in epoch e + 1: `loss = sum(w c) / sum(w)`. The paper keeps all margins and weights in
-matrices H and W; but epoch e reads only the column e - 1 of W, and "the last `wait` margins are all negative" is a counter, so
-O(n) memory is enough and one update an epoch *is* Algorithm 1.
+The weights of epoch e multiply the costs in epoch e + 1: `loss = sum(w c) / sum(w)`. The paper keeps all margins and
+weights in matrices H and W; but epoch e reads only the column e - 1 of W, and "the last `wait` margins are all
+negative" is a counter, so O(n) memory is enough and one update an epoch *is* Algorithm 1.
 
 Readings, where the paper is open:
-- The removal test includes the margin of the epoch itself (line 19 reads H before line 22 writes it; the text does not).
+- The removal test includes the margin of the epoch itself (line 19 reads H before line 22 writes it; the text does
+not).
 - Margins of the warm-up do not count (Algorithm 1); `count_warmup=True` for the equation's reading.
-- A removal takes effect in the next epoch (Algorithm 1); `immediate=True` for the equation's, which is one epoch earlier.
+- A removal takes effect in the next epoch (Algorithm 1); `immediate=True` for the equation's, which is one epoch
+earlier.
 - Removal is permanent, also in MARVEL+ (the text), where Algorithm 3 to the letter would revive instances.
-- A margin of exactly 0 is not negative. The variance is the population's; the median of an even number is the lower one.
+- A margin of exactly 0 is not negative. The variance is the population's; the median of an even number is the lower
+one.
 
-Departures: the median and variance of MARVEL+ are those of the batch's survivors, the instances not removed when the epoch began;
-Algorithm 3 to the letter takes all of the batch (`among="all"`). `statistics="epoch"` takes them over the whole epoch.
+Departures: the median and variance of MARVEL+ are those of the batch's survivors, the instances not removed when the
+epoch began; Algorithm 3 to the letter takes all of the batch (`among="all"`). `statistics="epoch"` takes them over the
+whole epoch.
 
 `warmup="auto"` and `wait="auto"` are ours: see `Marvel`.
 """
@@ -39,6 +44,8 @@ NEVER = 2**31 - 1
 
 def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
     """g of Algorithm 3, with the median and variance of the margins marked in `among`.  (m,), (m,) -> (m,)"""
+    if not len(margin):
+        return margin
     k = among.sum()
     ascending = torch.where(among, margin, torch.inf).sort().values
     median = ascending.gather(0, ((k - 1) // 2).clamp(min=0)[None])  # indexing by a tensor would wait for the device
@@ -51,16 +58,18 @@ def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
 class Marvel(Method):
     """Remove instances whose margins stay negative.
 
-    `warmup`: epochs of plain training, or "auto": the epoch where the training accuracy on the given labels stops rising fast
-    (its gain over two epochs is below a tenth of its gain since chance), before memorisation sets in; where `step` is told
-    the accuracy on a clean validation set, the epoch where that has not risen for three epochs.
-    `wait`: how many negative margins in a row; "auto": a fifteenth of the epochs, at least 2; 8 where they are not known.
+    `warmup`: epochs of plain training, or "auto": the epoch where the training accuracy on the given labels stops
+    rising fast (its gain over two epochs is below a tenth of its gain since chance, from which it has risen by three
+    standard errors at least), before memorisation sets in; where `step` is told the accuracy on a clean validation
+    set, the epoch where that has not risen three times in a row. `wait`: how many negative margins in a row; "auto": a
+    fifteenth of the epochs, at least 2; 8 where they are not known.
     `cost`: what is weighted: "ce", "gce", "sce", "bootstrap", "label-smoothing", "focal", or a callable.
     """
 
     streak: Tensor  # (n,) negative margins in a row
     warm: Tensor  # 0-d, the last epoch of the warm-up
-    curve: Tensor  # (3,) the accuracies that "auto" compares
+    curve: Tensor  # (2,) accuracy on the given labels in the last epoch, and in the one before it
+    peak: Tensor  # (2,) best accuracy on validation so far (-1: never told), and how often it was told since
 
     def __init__(
         self,
@@ -85,7 +94,8 @@ class Marvel(Method):
         self.count_warmup, self.immediate, self.skips_removed = count_warmup, immediate, skip_removed
         self.remember("streak", torch.zeros(n, dtype=torch.int16))
         self.remember("warm", torch.tensor(NEVER if warmup == "auto" else int(warmup)))
-        self.remember("curve", torch.full((3,), torch.nan))
+        self.remember("curve", torch.full((2,), torch.nan))
+        self.remember("peak", torch.tensor([-1.0, 0.0]))
 
     def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
         return self.instance_cost(logits, y)
@@ -93,7 +103,7 @@ class Marvel(Method):
     def worth(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         worth = super().worth(outputs, y, index)
         if self.immediate:
-            negative = margins(outputs.detach(), y)[0] < 0
+            negative = margins(self.followed(outputs).detach(), y)[0] < 0
             worth = torch.where(negative & (self.streak[index] + 1 >= self.wait) & (self.clock > self.warm), 0, worth)
         return worth
 
@@ -106,21 +116,21 @@ class Marvel(Method):
         streak = torch.where(seen.margin < 0, self.streak + 1, 0)
         self.streak = torch.where(seen.mask, streak, self.streak)
         if not warm:
-            self.remove(self.streak >= self.wait)
+            self.remove(seen.mask & (self.streak >= self.wait))
 
     def look_for_plateau(self, seen: Seen) -> None:
         """End the warm-up with this epoch where the accuracy on the given labels, or on validation, levels off."""
-        if self.validation is None:
-            now = (seen.margin > 0)[seen.mask].float().mean()
-            flat = now - self.curve[1] < 0.1 * (now - 1 / self.classes)
-            self.curve = torch.stack([now, self.curve[0], self.curve[1]])
-        else:
-            best, since = self.curve[0].nan_to_num(-torch.inf), self.curve[1].nan_to_num(0.0)
-            better = self.validation > best
-            since = torch.where(better, 0, since + 1)
-            flat = since >= 3
-            self.curve = torch.stack([best.clamp(min=self.validation), since, self.curve[2]])
-        if flat:
+        chance = 1 / self.classes
+        now = (seen.margin > 0)[seen.mask].float().mean()
+        learnt = now - chance > 3 * (chance * (1 - chance) / seen.mask.sum()) ** 0.5
+        flat = learnt & (now - self.curve[1] < 0.1 * (now - chance))
+        self.curve = torch.stack([now, self.curve[0]])
+        if self.validation is not None:
+            best, since = self.peak
+            self.peak = torch.stack(
+                [best.clamp(min=self.validation), torch.where(self.validation > best, 0, since + 1)]
+            )
+        if (self.peak[1] >= 3) if self.peak[0] >= 0 else flat:
             self.warm.fill_(self.epoch)
 
     @property

@@ -2,9 +2,9 @@
 
     min over v in {0, 1}^B of max( sum_i v_i h_i,  C - sum_i v_i ),     h_i = max(0, 1 - m_i)     the hard hinge
 
-Its exact solution keeps the instances of smallest h, in ascending order, while S_i <= C + 1 - i, where S_i is the sum of the i
-smallest. The loss is the mean *soft* hinge of those kept: max(0, 1 - m) where the instance is classified rightly, else
-max(0, 1 - z_y + logsumexp(z)).
+Its exact solution keeps the instances of smallest h, in ascending order, while S_i <= C + 1 - i, where S_i is the sum
+of the i smallest. The loss is the mean *soft* hinge of those kept: max(0, 1 - m) where the instance is classified
+rightly, else max(0, 1 - z_y + logsumexp(z)).
 
     C = (1 - eps) B                                        threshold = "rate", as the MARVEL paper has it
     C = (1 - eps)^2 B + (1 - eps) #misclassified           threshold = "batch", as the NPCL paper and code have it
@@ -70,5 +70,6 @@ class NPCL(Method):
         if self.threshold == "batch":
             C = keep**2 * len(y) + keep * (margin <= 0).sum()
         kept = selection((1 - margin).clamp(min=0), C) | (self.clock <= self.burn_in)
+        self.idle += ~kept.any()
         costs = self.cost(outputs, y, index)
         return torch.where(kept, costs, 0).sum() / kept.sum().clamp(min=1)

@@ -1,7 +1,7 @@
 """Oracle: cross entropy on the correctly labelled instances alone, the ceiling of any method that only removes.
 
-It is told which labels are right and drops the others before the first epoch; the epoch shrinks with them, and the rest of
-the protocol stays as it is.
+It is told which labels are right and drops the others before the first epoch; the epoch shrinks with them, and the
+rest of the protocol stays as it is.
 """
 
 from torch import Tensor

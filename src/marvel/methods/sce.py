@@ -4,8 +4,8 @@
 
 so only beta |A| matters. Defaults: the paper's (0.1, 1.0) of CIFAR-10; CIFAR-100 has (6.0, 0.1).
 
-Departures: A = -4. The paper speaks of -4 and of -6; its code clamps labels at 1e-4 before a natural logarithm, which makes it
--9.21: pass `A=-9.21` for the code's behaviour.
+Departures: A = -4. The paper speaks of -4 and of -6; its code clamps labels at 1e-4 before a natural logarithm, which
+makes it -9.21: pass `A=-9.21` for the code's behaviour.
 """
 
 import torch.nn.functional as F

@@ -1,7 +1,7 @@
 """BatchNorm that does not count its batches.
 
-PyTorch adds one to a counter on the device at every call, which only `momentum=None` would read: in ResNet-32 that is 31 of the
-step's kernels, for nothing. The counter stays in the state dict, so that published weights load.
+PyTorch adds one to a counter on the device at every call, which only `momentum=None` would read: in ResNet-32 that is
+31 of the step's kernels, for nothing. The counter stays in the state dict, so that published weights load.
 """
 
 import torch.nn.functional as F

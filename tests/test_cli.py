@@ -1,0 +1,378 @@
+"""The command `marvel`, as a person or a program uses it: what it prints where, and with which exit code it ends."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from marvel import __version__
+from marvel.cli import main
+from marvel.methods import METHODS
+from marvel.progress import Progress
+from marvel.runs import RunFolder
+from marvel.trainer import Epoch
+
+NOISY = ("--noise", "symmetric", "--rate", "0.4")
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def marvel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Done:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as done:
+            main(words)
+        return Done(int(done.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def fails(done: Done, *said: str) -> None:
+    """A mistake is one line on stderr that says what is wrong, nothing on stdout, exit code 2."""
+    assert done.code == 2, done
+    assert done.out == ""
+    assert done.err.startswith("marvel: ") and done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    for words in said:
+        assert words in done.err
+
+
+# ------------------------------------------------------------ the command itself
+
+
+def test_python_m_marvel_and_its_version() -> None:
+    done = subprocess.run([sys.executable, "-m", "marvel", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"marvel {__version__}\n")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = """
+import sys
+from marvel.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    print([name for name in ("torch", "numpy", "matplotlib", "rich.console", "sklearn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_help_of_each_verb(marvel: Run) -> None:
+    listed = marvel("--help").out
+    assert marvel().out == listed
+    for verb in ("demo", "train", "methods", "noise"):
+        assert verb in listed
+        done = marvel(verb, "--help")
+        assert done.code == 0 and f"Usage: marvel {verb}" in done.out and "--json" in done.out
+
+
+def test_help_of_train_has_every_setting_with_its_default(marvel: Run) -> None:
+    from marvel.config import GROUPS
+
+    shown = marvel("train", "--help").out
+    for group, names in GROUPS.items():
+        assert f"{group}:" in shown
+        for name in names:
+            assert f"--{name.replace('_', '-')}" in shown
+    assert "--fast / --no-fast" in shown and "[128]" in shown
+
+
+def test_an_interrupted_training_says_how_to_go_on(marvel: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Progress, name: str, epoch: Epoch) -> None:
+        if epoch.epoch == 2:
+            raise KeyboardInterrupt
+
+    words = ("train", *NOISY, "--epochs", "3", "--out", "my run")
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "show", interrupt)
+        done = marvel(*words)
+    assert done.code == 130
+    assert (
+        done.err
+        == f"marvel: interrupted; go on with: marvel train {' '.join(NOISY)} --epochs 3 --out 'my run' --resume\n"
+    )
+    assert len(RunFolder("my run").metrics()) == 2
+    fails(marvel(*words), "holds a run already: add --resume")
+    fails(marvel("train", "--out", "my run", "--resume", "--epochs", "5"), "epochs = 3, not 5")
+    done = marvel("train", "--out", "my run", "--resume", "--json")
+    assert done.code == 0, done.err
+    went_on = json.loads(done.out)["final"]
+    assert len(RunFolder("my run").metrics()) == 3
+    straight = json.loads(marvel("train", *NOISY, "--epochs", "3", "--json").out)["final"]
+    assert went_on == straight
+
+
+# ------------------------------------------------------------ marvel train
+
+
+def test_train_prints_a_table_the_folder_and_what_was_chosen(marvel: Run) -> None:
+    done = marvel("train", *NOISY, "--epochs", "3", "--wait", "2")
+    assert done.code == 0, done.err
+    folder = Path("runs/digits-symmetric-0.4-marvel-s0")
+    final = RunFolder(folder).record["final"]  # type: ignore[index]
+    assert f"{final['test_accuracy']:.1%}" in done.out and "memorisation ratio" in done.out
+    assert str(folder) in done.out and "wait 2, warm-up 0" in done.out
+    assert [line.split(",")[0] for line in done.err.splitlines()] == [f"marvel: epoch {k}/3" for k in (1, 2, 3)]
+
+
+def test_train_json_is_json_and_nothing_else(marvel: Run) -> None:
+    done = marvel("train", *NOISY, "--epochs", "2", "--method", "npcl", "--noise-rate=0.4", "--json", "--quiet")
+    assert (done.code, done.err) == (0, "")
+    said = json.loads(done.out)
+    record = RunFolder(said["folder"]).record
+    assert record is not None
+    assert said["final"] == record["final"] and said["seconds"] == record["seconds"]
+    assert record["config"]["options"]["noise_rate"] == 0.4
+
+
+def test_flags_override_the_file(marvel: Run) -> None:
+    Path("run.toml").write_text('noise = "symmetric"\nrate = 0.4\nepochs = 9\nwait = 5\nmethod = "marvel+"\n')
+    done = marvel(
+        "train", "--config", "run.toml", "--epochs", "1", "--no-fast", "--count-warmup", "--out", "out", "--json"
+    )
+    assert done.code == 0, done.err
+    config = RunFolder("out").config["config"]  # type: ignore[index]
+    assert (config["method"], config["rate"], config["epochs"], config["fast"]) == ("marvel+", 0.4, 1, False)
+    assert config["options"]["wait"] == 5 and config["options"]["count_warmup"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("trian", "No such command 'trian'. Did you mean 'train'?"),
+        ("--nope", "--nope"),
+        ("demo --nope", "--nope"),
+        ("methods stray", "stray"),
+        ("train --epoch 3", "no flag '--epoch'; did you mean '--epochs'?"),
+        ("train --wiat 3", "no flag '--wiat'; did you mean '--wait'?"),
+        ("train --method npcl --noise-rat=0.2", "did you mean '--noise-rate'?"),
+        ("train stray", "'stray' belongs to no flag"),
+        ("train --epochs 3 4", "'4' belongs to no flag"),
+        ("train -x", "'-x' belongs to no flag"),
+        ("train --epochs", "--epochs"),
+        ("train --data --rate 0.4", "--data needs a value, got the flag --rate"),
+        ("train --wait", "--wait needs a value"),
+        ("train --wait --epochs 3", "--wait needs a value"),
+        ("train --epochs many", "epochs should be a whole number or none, got 'many'"),
+        ("train --method marvl", "did you mean 'marvel'?"),
+        ("train --data digit", "did you mean 'digits'?"),
+        ("train --network resnet33", "did you mean 'resnet34'?"),
+        ("train --rate 0.4", "add --noise symmetric"),
+        ("train --noise symmetric --rate 1.4", "rate must be a number from 0 to 1"),
+        ("train --method npcl", "add --noise-rate 0.2"),
+        ("train --method oracle", "add --noise"),
+        ("train --immediate perhaps", "immediate should be true or false, got 'perhaps'"),
+        ("train --config no.toml", "there is no file no.toml"),
+        ("train --device quantum", "device should be auto, cpu, cuda"),
+        ("train --device cuda:99", "there is no device cuda:99 here"),
+        ("train --weights no.safetensors", "no.safetensors"),
+        ("train --noise transition --noise-file no.npy", "no file of a matrix at no.npy"),
+    ],
+)
+def test_a_mistake_is_one_line(marvel: Run, words: str, said: str) -> None:
+    fails(marvel(*words.split()), said)
+    assert not Path("runs").exists()
+
+
+def test_out_that_is_no_folder(marvel: Run) -> None:
+    Path("file").write_text("mine")
+    fails(marvel("train", "--epochs", "1", "--out", "file"), "file is a file")
+    fails(marvel("train", "--epochs", "1", "--out", "file/inside"), "file")
+    assert Path("file").read_text() == "mine"
+
+
+def test_a_damaged_run_folder_is_said_to_be(marvel: Run) -> None:
+    Path("out").mkdir()
+    Path("out/config.json").write_text("{")
+    fails(marvel("train", "--out", "out", "--resume"), "config.json is damaged")
+
+
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    with Progress() as progress:
+        watch = progress.of("aum")
+        watch(Epoch("main/first", 2, 2, {"removed": 0}))
+        watch(Epoch("main", 1, 4, {"test_accuracy": 0.5, "memorisation_ratio": 0.25, "removed": 7}))
+    err = capsys.readouterr().err
+    assert "aum/first" in err and "1/4" in err and "test 50.0%, memorised 25.0%, removed 7" in err
+
+
+def test_lines_elsewhere_and_silence_when_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, lines in ((False, 10), (True, 0)):
+        with Progress(quiet) as progress:
+            watch = progress.of("ce")
+            for epoch in range(1, 121):
+                watch(Epoch("main", epoch, 120, {"test_accuracy": None, "removed": 0}))
+        err = capsys.readouterr().err.splitlines()
+        assert len(err) == lines
+    assert not err
+
+
+# ------------------------------------------------------------ marvel methods
+
+
+def test_methods_lists_them_all(marvel: Run) -> None:
+    found = {method["key"]: method for method in json.loads(marvel("methods", "--json").out)}
+    assert list(found) == list(METHODS)
+    assert found["marvel"]["paper"].startswith("MARVEL and MARVEL+ (Lin & Bradic")
+    assert found["marvel"]["overrides"] == ["cost", "update"] and found["marvel"]["works_in"] == "any loop"
+    assert found["ce"]["overrides"] == [] and found["ce"]["parameters"] == []
+    assert found["gce"]["works_in"] == "our Trainer" and "start" in found["gce"]["overrides"]
+    assert found["npcl"]["needs"] == ["noise_rate"]
+    assert {"name": "noise_rate", "default": None, "required": True} in found["npcl"]["parameters"]
+    assert {"name": "wait", "default": "auto", "required": False} in found["marvel+"]["parameters"]
+    assert not any(method["paper"].endswith(".") for method in found.values())
+
+
+def test_methods_as_a_table(marvel: Run) -> None:
+    shown = marvel("methods").out
+    for key in METHODS:
+        assert f" {key} " in shown
+    assert "wait=auto" in shown and "needs noise_rate" in shown
+
+
+# ------------------------------------------------------------ marvel noise
+
+
+def test_noise_list(marvel: Run) -> None:
+    from marvel.noise import NOISE
+
+    assert list(json.loads(marvel("noise", "--list", "--json").out)) == list(NOISE)
+    assert all(name in marvel("noise", "--list").out for name in NOISE)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "txt"])
+def test_noise_makes_labels_wrong_in_the_format_they_came_in(marvel: Run, suffix: str) -> None:
+    labels = np.random.default_rng(0).integers(0, 5, 500).astype(np.int16)
+    clean, noisy = Path(f"clean.{suffix}"), Path(f"noisy.{suffix}")
+    write: dict[str, Callable[[], Any]] = {
+        "npy": lambda: np.save(clean, labels),
+        "npz": lambda: np.savez(clean, x=np.zeros((500, 2)), y=labels),
+        "csv": lambda: clean.write_text("label\n" + "".join(f"{label}\n" for label in labels)),
+        "txt": lambda: clean.write_text("".join(f"{label}\n" for label in labels)),
+    }
+    write[suffix]()
+    done = marvel("noise", str(clean), "--rate", "0.4", "--seed", "3", "--out", str(noisy), "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    if suffix in ("npy", "npz"):
+        content = np.load(noisy)
+        given = content if suffix == "npy" else content["y"]
+        assert given.dtype == np.int16
+        if suffix == "npz":
+            assert content["x"].shape == (500, 2) and (content["clean"] == labels).all()
+    else:
+        lines = noisy.read_text().splitlines()
+        assert (lines[0] == "label") == (suffix == "csv")
+        given = np.array([int(line) for line in lines[suffix == "csv" :]])
+    assert (given != labels).mean() == said["realised_rate"] == pytest.approx(0.4, abs=0.08)
+    assert said["classes"] == 5 and np.allclose(np.sum(said["transition"], axis=1), 1)
+
+
+def test_noise_of_named_labels_in_a_column(marvel: Run) -> None:
+    rows = [["file", "species", "note"], *([f"{k}.png", ["cat", "dog", "emu"][k % 3], 'a "b", c'] for k in range(90))]
+    with open("clean.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    words = ("noise", "clean.csv", "--column", "species", "--noise", "circular", "--rate", "0.5", "--exact")
+    done = marvel(*words, "--out", "noisy.csv")
+    assert done.code == 0, done.err
+    assert "45 of 90 labels are wrong (50.0%)" in done.out and "emu" in done.out
+    with open("noisy.csv", newline="") as file:
+        given = list(csv.reader(file))
+    assert given[0] == rows[0]
+    assert [row[::2] for row in given] == [row[::2] for row in rows]
+    after = {"cat": "dog", "dog": "emu", "emu": "cat"}
+    changed = [(old[1], new[1]) for old, new in zip(rows, given, strict=True) if old != new]
+    assert len(changed) == 45 and all(new == after[old] for old, new in changed)
+
+
+def test_noise_is_that_of_train(marvel: Run) -> None:
+    """The same seed makes the same labels wrong, whichever verb does it."""
+    from marvel import data
+
+    np.save("clean.npy", data.load("digits").y.numpy())
+    said = json.loads(marvel("noise", "clean.npy", "--rate", "0.4", "--seed", "1", "--out", "noisy.npy", "--json").out)
+    marvel("train", *NOISY, "--epochs", "1", "--seed", "1", "--out", "out", "--quiet")
+    assert RunFolder("out").config["noise"]["sha256"] == said["sha256"]  # type: ignore[index]
+
+
+def test_noise_by_a_matrix(marvel: Run) -> None:
+    Path("clean.txt").write_text("no\nyes\n" * 50)
+    Path("matrix.csv").write_text("1,0\n0.2,0.8\n")
+    words = (
+        "noise",
+        "clean.txt",
+        "--noise",
+        "transition",
+        "--noise-file",
+        "matrix.csv",
+        "--out",
+        "noisy.txt",
+        "--json",
+    )
+    assert json.loads(marvel(*words).out)["transition"] == [[1, 0], [0.2, 0.8]]
+
+
+def test_noise_does_not_write_over_a_file(marvel: Run) -> None:
+    Path("clean.txt").write_text("0\n1\n" * 10)
+    before = Path("clean.txt").read_text()
+    words = ("noise", "clean.txt", "--rate", "0.3", "--out", "clean.txt")
+    fails(marvel(*words), "clean.txt is there already: add --force")
+    assert Path("clean.txt").read_text() == before
+    assert marvel(*words, "--force").code == 0
+    assert Path("clean.txt").read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "a file of labels is missing"),
+        ("a.txt --rate 0.2", "the file to write is missing"),
+        ("no.txt --rate 0.2 --out b.txt", "no file of labels at no.txt"),
+        ("a.txt --out b.txt", "missing rate"),
+        ("a.txt --rate much --out b.txt", "--rate"),
+        ("a.txt --rate 2 --out b.txt", "rate must be a number from 0 to 1"),
+        ("a.txt --rate 0.2 --out b.csv", "written in the format they came in"),
+        ("a.txt --rate 0.2 --classes 2 --out b.txt", "labels must be from 0 to 1"),
+        ("a.txt --noise pare --rate 0.2 --out b.txt", "did you mean 'pair'?"),
+        ("a.txt --noise pair --rates x --out b.txt", "rates should be numbers"),
+        ("a.txt --column y --rate 0.2 --out b.txt", "is for .csv files"),
+        ("t.csv --rate 0.2 --out b.csv", "add --column and one of file, species"),
+        ("t.csv --column specie --rate 0.2 --out b.csv", "no column 'specie'"),
+        ("t.csv --column species --classes 9 --rate 0.2 --out b.csv", "names 2 classes"),
+        ("ragged.csv --column b --rate 0.2 --out b.csv", "row 3"),
+        ("empty.txt --rate 0.2 --out b.txt", "is empty"),
+        ("bad.npy --rate 0.2 --out b.npy", "cannot be read as labels"),
+        ("bad.npz --rate 0.2 --out b.npz", "cannot be read as labels"),
+        ("a.pkl --rate 0.2 --out b.pkl", "labels come from a .npy, .npz, .csv or .txt file"),
+    ],
+)
+def test_mistakes_with_noise(marvel: Run, words: str, said: str) -> None:
+    Path("a.txt").write_text("0\n1\n2\n")
+    Path("t.csv").write_text("file,species\na,cat\nb,dog\n")
+    Path("ragged.csv").write_text("a,b\n1,2\n1\n")
+    Path("empty.txt").write_text("")
+    Path("bad.npy").write_bytes(b"no array")
+    Path("bad.npz").write_bytes(b"PK no archive")
+    before = set(Path().iterdir())
+    fails(marvel("noise", *words.split()), said)
+    assert set(Path().iterdir()) == before

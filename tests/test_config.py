@@ -1,0 +1,147 @@
+"""Settings: the dataclass, files and flags say the same, and what cannot be meant is refused in a line."""
+
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marvel.config import GROUPS, Config, config_from, options_of, read_config
+from marvel.errors import InvalidInput, UnknownName
+from marvel.methods import METHODS
+
+
+def test_every_setting_is_in_one_group_and_has_help() -> None:
+    fields = [field for field in dataclasses.fields(Config) if field.name != "options"]
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(field.name for field in fields)
+    assert all(field.metadata["help"] for field in fields)
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert config_from({}) == Config() == config_from()
+
+
+def test_flags_file_and_dataclass_say_the_same(tmp_path: Path) -> None:
+    said = Config(
+        data="digits",
+        noise="pair",
+        rates=(0.4, 0.1),
+        method="marvel+",
+        epochs=7,
+        lr=0.02,
+        drops=(3, 5),
+        nesterov=True,
+        seed=3,
+        options={"wait": 2, "immediate": True, "cost": "gce"},
+    )
+    flags: dict[str, Any] = {"--data": "digits", "--noise": "pair", "--rates": "0.4,0.1", "--method": "marvel+"}
+    flags |= {"--epochs": "7", "--lr": "0.02", "--drops": "3,5", "--nesterov": True, "--seed": "3"}
+    flags |= {"--wait": "2", "--immediate": "yes", "--cost": "gce"}
+    file = tmp_path / "run.toml"
+    file.write_text(
+        """
+        data = "digits"
+        noise = "pair"
+        rates = [0.4, 0.1]
+        method = "marvel+"
+        epochs = 7
+        lr = 0.02
+        drops = [3, 5]
+        nesterov = true
+        seed = 3
+        wait = 2
+
+        [options]
+        immediate = true
+        cost = "gce"
+        """
+    )
+    assert config_from(flags) == said
+    assert config_from(read_config(file)) == said
+    assert config_from(json.loads(json.dumps(said.facts()))) == said
+
+
+def test_later_layers_override_however_they_are_spelled() -> None:
+    file = {"weight_decay": 0.1, "options": {"wait": 8}, "epochs": 5}
+    config = config_from(file, {"--weight-decay": "0.2", "--wait": "3"})
+    assert (config.weight_decay, config.options["wait"], config.epochs) == (0.2, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"epochs": "many"}, "epochs should be a whole number or none, got 'many'"),
+        ({"epochs": 2.5}, "epochs should be a whole number or none, got 2.5"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"batch": 1}, "batch must be at least 2, got 1"),
+        ({"lr": "-1"}, "lr must be positive, got -1.0"),
+        ({"lr": "nan"}, "lr must be positive, got nan"),
+        ({"momentum": 1}, "momentum must lie in [0, 1), got 1.0"),
+        ({"weight_decay": -1}, "weight_decay must not be negative, got -1.0"),
+        ({"momentum": 0, "nesterov": True}, "nesterov needs a momentum above 0"),
+        ({"hold_out": 1}, "hold_out must lie in [0, 1), got 1.0"),
+        ({"nesterov": "perhaps"}, "nesterov should be true or false, got 'perhaps'"),
+        ({"data": 3}, "data should be text, got 3"),
+        ({"drops": "a,b"}, "drops should be numbers or none, got 'a,b'"),
+        ({"method": "marvl"}, "no method 'marvl'; did you mean 'marvel'?"),
+        ({"schedule": "cosin"}, "no schedule 'cosin'; did you mean 'cosine'?"),
+        ({"protocol": "validation"}, "protocol 'validation' needs a validation set: add --hold-out 0.1"),
+        ({"noise": "symetric"}, "no noise 'symetric'; did you mean 'symmetric'?"),
+        ({"rate": 0.4}, "noise 'none' takes no rate, got 0.4: add --noise symmetric"),
+        ({"noise": "pair", "rate": 0.4}, "noise 'pair' takes no rate, got 0.4: it takes rates"),
+        ({"noise": "symmetric", "noise_file": "x.npy"}, "noise 'symmetric' takes no noise_file, got x.npy"),
+        ({"noise": "file"}, "noise 'file' is read from a file: add --noise-file FILE"),
+        ({"options": 3}, "options should be a table of the method's own parameters, got 3"),
+        ({"wait": [1]}, "wait should be a whole number or text, got [1]"),
+        ({"wiat": 3}, "no setting 'wiat'; did you mean 'wait'?"),
+        ({"--epoch": 3}, "no flag '--epoch'; did you mean '--epochs'?"),
+        ({"--wieght-decay": 3}, "did you mean '--weight-decay'?"),
+        ({"method": "ce", "wait": 3}, "method 'ce' has none of its own"),
+    ],
+)
+def test_bad_values_give_a_clear_line(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        config_from(values)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_dataclass_refuses_parameters_the_method_does_not_have() -> None:
+    with pytest.raises(UnknownName, match="no parameter of ce 'wait'"):
+        Config(method="ce", options={"wait": 3})
+
+
+def test_options_are_typed_from_the_signature() -> None:
+    config = config_from({"method": "npcl", "noise-rate": "0.2", "burn_in": "3", "threshold": "batch"})
+    assert config.options == {"noise_rate": 0.2, "burn_in": 3, "threshold": "batch"}
+    assert config_from({"warmup": "auto", "wait": "4"}).options == {"warmup": "auto", "wait": 4}
+    assert config_from({"method": "bootstrap", "b": "none"}).options == {"b": None}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_options_of_are_keyword_only_and_never_the_truth(method: str) -> None:
+    options = options_of(METHODS[method])
+    assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options.values())
+    assert "clean" not in options
+
+
+def test_options_of_include_those_of_the_method_extended() -> None:
+    assert set(options_of(METHODS["marvel"])) < set(options_of(METHODS["marvel+"]))
+
+
+def test_read_config_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no file"):
+        read_config(tmp_path / "no.toml")
+    bad = tmp_path / "bad.toml"
+    bad.write_text("epochs = = 3")
+    with pytest.raises(InvalidInput, match="is not a TOML file"):
+        read_config(bad)
+
+
+def test_but_changes_a_setting_and_checks_it() -> None:
+    assert Config().but(epochs=3).epochs == 3
+    with pytest.raises(InvalidInput):
+        Config().but(epochs=0)
