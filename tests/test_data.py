@@ -668,9 +668,9 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     assert not (tmp_path / "executed").exists()
     other = tmp_path / "mine.csv"
     other.write_text("x,y\n")
-    with pytest.raises(DataError, match="read from an .npz file"):
+    with pytest.raises(DataError, match="an .npz file"):
         load(str(other))
-    with pytest.raises(DataError, match="read from an .npz file"):
+    with pytest.raises(DataError, match="an .npz file"):
         load(str(tmp_path))
 
 

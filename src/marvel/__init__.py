@@ -24,13 +24,23 @@ __all__ = [
     "MissingExtra",
     "NonFinite",
     "Oracle",
+    "PartnerLost",
     "Seen",
     "UnknownName",
     "margins",
 ]
 
 if TYPE_CHECKING:
-    from marvel.errors import DataError, FolderError, InvalidInput, MarvelError, MissingExtra, NonFinite, UnknownName
+    from marvel.errors import (
+        DataError,
+        FolderError,
+        InvalidInput,
+        MarvelError,
+        MissingExtra,
+        NonFinite,
+        PartnerLost,
+        UnknownName,
+    )
     from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
     from marvel.methods import METHODS
     from marvel.methods.bootstrap import Bootstrap

@@ -126,16 +126,22 @@ def train(
     marvel train --noise symmetric --rate 0.4
     marvel train --data cifar10 --noise symmetric --rate 0.4 --method marvel+ --wait 8 --seed 1
     marvel train --data mine.npz --network resnet18 --epochs 100 --out runs/mine
+    torchrun --nproc-per-node 4 -m marvel train --data cifar10 --noise symmetric --rate 0.4
     """
     from marvel.progress import Progress
 
     flags = flag_values({**given, "config": _text(config), "out": _text(out)})
-    with Progress(quiet) as progress:
-        settings, folder = _settings(flags, context.args, resume)
+    with Progress(quiet or _process() > 0) as progress:
+        from marvel.distributed import together
 
-        from marvel.run import train as run_training
+        with together():
+            settings, folder = _settings(flags, context.args, resume)
 
-        run = run_training(settings, folder, resume, progress.of(settings.method))
+            from marvel.run import train as run_training
+
+            run = run_training(settings, folder, resume, progress.of(settings.method))
+    if _process() > 0:
+        return
     assert run.record is not None
     if as_json:
         _print_json({"folder": str(folder), **{key: run.record[key] for key in ("final", "chosen", "seconds")}})
@@ -150,13 +156,14 @@ def train(
 def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tuple[Config, Path]":
     """The settings, from the run that goes on, then the file, then the flags; and the folder."""
     from marvel.config import Config, config_from, read_config
+    from marvel.distributed import ask_first
     from marvel.errors import pick
     from marvel.methods import METHODS
     from marvel.runs import RunFolder
 
     file, out = flags.pop("--config", None), flags.pop("--out", None)
     layers: list[dict[str, Any]] = []
-    if resume and out is not None and (before := RunFolder(out).config) is not None:
+    if resume and out is not None and (before := ask_first(lambda: RunFolder(out).config)) is not None:
         layers.append(before["config"])
     if file is not None:
         layers.append(read_config(file))
@@ -402,6 +409,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
+def _process() -> int:
+    """Which of the processes that torchrun started this is; the first alone reports. Torch need not be there to ask."""
+    return int(os.environ.get("RANK", 0)) if int(os.environ.get("WORLD_SIZE", 1)) > 1 else 0
+
+
 def _fail(message: str, code: int = MISTAKE) -> NoReturn:
-    print("marvel:", " ".join(message.split()), file=sys.stderr)
+    speaker = f"marvel, process {_process()}:" if _process() > 0 else "marvel:"
+    print(speaker, " ".join(message.split()), file=sys.stderr)
     sys.exit(code)

@@ -6,6 +6,7 @@ MarvelError
 ├── DataError     (ValueError)       a dataset that cannot be read
 ├── FolderError   (RuntimeError)     a run folder or checkpoint that is missing, damaged or of another run
 ├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
+├── PartnerLost   (RuntimeError)     one of several processes has ended, hangs, or never came
 └── MissingExtra  (ImportError)      an optional package is not installed
 """
 
@@ -44,6 +45,10 @@ class FolderError(MarvelError, RuntimeError):
 
 class NonFinite(MarvelError, ArithmeticError):
     """The network put out NaN or infinity."""
+
+
+class PartnerLost(MarvelError, RuntimeError):
+    """One of several processes that train together has ended, hangs, or never came."""
 
 
 class MissingExtra(MarvelError, ImportError):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from marvel.data.batches import Resident
+from marvel.distributed import processes
 from marvel.method import Batch, Method
 from marvel.plan import Plan
 
@@ -157,6 +158,7 @@ class Aside:
 def steps_of(trainer: "Trainer", method: Method) -> Steps:
     """Captured where that is possible, else as written."""
     able = trainer.device.type == "cuda" and trainer.config.fast and isinstance(trainer.source, Resident)
+    able = able and processes() == 1  # collectives are not captured
     if able:
         # The shapes never change, so the time it takes to try every convolution kernel is well spent.
         torch.backends.cudnn.benchmark = not torch.are_deterministic_algorithms_enabled()

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from marvel.data.batches import Source
-from marvel.distributed import processes, rank
+from marvel.distributed import processes, share, shares
+from marvel.errors import InvalidInput
 from marvel.method import Batch, Viewer
 
 
@@ -28,12 +29,19 @@ def generator_of(*parts: str | int) -> torch.Generator:
 
 
 class Plan:
-    """The draws of one epoch, for this process: `slots` lists of indices a step (nearly always one)."""
+    """The draws of one epoch, for this process: `slots` lists of indices a step (nearly always one).
+
+    A step of fewer than `least` instances is made one with the step before it. All processes take the same steps.
+    """
 
     def __init__(
-        self, draws: Iterable[Tensor | tuple[Tensor, ...]], key: tuple[str | int, ...], device: torch.device
+        self,
+        draws: Iterable[Tensor | tuple[Tensor, ...]],
+        key: tuple[str | int, ...],
+        device: torch.device,
+        least: int = 0,
     ) -> None:
-        steps = [draw if isinstance(draw, tuple) else (draw,) for draw in draws]
+        steps = merged([draw if isinstance(draw, tuple) else (draw,) for draw in draws], least)
         self.key, self.device = key, device
         self.slots = len(steps[0]) if steps else 0
         self.tables: dict[tuple[int, int], Tensor] = {}
@@ -48,7 +56,9 @@ class Plan:
             self.totals.append(len(self.orders[slot]))
             ends = list(accumulate(map(len, lists)))
             # Contiguous shares in the order of the ranks: gathered again, they are the batch one process would see.
-            self.rows.append([_share(end - len(indices), end) for indices, end in zip(lists, ends, strict=True)])
+            self.rows.append(
+                [_rows(end - len(indices), len(indices)) for indices, end in zip(lists, ends, strict=True)]
+            )
 
     def __len__(self) -> int:
         return len(self.rows[0]) if self.rows else 0
@@ -70,8 +80,7 @@ class Plan:
 
     def shares(self, step: int) -> list[int]:
         """How many instances of a step each process has."""
-        total = self.whole[0][step]
-        return [total * (r + 1) // processes() - total * r // processes() for r in range(processes())]
+        return shares(self.whole[0][step])
 
     def indices(self, slot: int, step: int) -> Tensor:
         return self.orders[slot][self.rows[slot][step]]
@@ -95,10 +104,27 @@ class Plan:
         return batches
 
 
-def _share(start: int, end: int) -> slice:
-    """This process's share of the rows start..end."""
-    low, high = ((end - start) * r // processes() for r in (rank(), rank() + 1))
-    return slice(start + low, start + high)
+def merged(steps: list[tuple[Tensor, ...]], least: int) -> list[tuple[Tensor, ...]]:
+    """The steps, each too small for the processes to share joined to the one before it."""
+    joined: list[tuple[Tensor, ...]] = []
+    for step in steps:
+        small = [len(indices) for indices in step if 0 < len(indices) < least]
+        if small and not joined:
+            raise InvalidInput(
+                f"a step of {small[0]} instances is too small for {processes()} processes: BatchNorm needs {least}; "
+                "use larger batches, fewer processes, or a network without BatchNorm"
+            )
+        if small:
+            joined[-1] = tuple(torch.cat(pair) for pair in zip(joined[-1], step, strict=True))
+        else:
+            joined.append(step)
+    return joined
+
+
+def _rows(start: int, count: int) -> slice:
+    """This process's share of the `count` rows from `start` on."""
+    mine = share(count)
+    return slice(start + mine.start, start + mine.stop)
 
 
 class _Numbers:

@@ -1,9 +1,11 @@
 """One run: settings -> data + noise + network + method -> run folder."""
 
+import json
 import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from marvel.config import Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
 from marvel.data.views import Views
+from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
 from marvel.method import Method
 from marvel.methods import METHODS
@@ -23,6 +26,9 @@ from marvel.plan import seed_of
 from marvel.presets import preset_for
 from marvel.runs import Facts, RunFolder
 from marvel.trainer import Epoch, Labelled, Trainer
+
+FREE = {"device", "precision", "fast", "compile", "threads", "workers", "source", "root", "ledger", "checkpoint_every"}
+"""Settings that say where a run is computed and how much of it is written down: they may change on the way."""
 
 FULL_HISTOGRAMS = (25, 75)
 """The epochs whose margin distributions the paper shows; every tenth is kept besides."""
@@ -75,8 +81,10 @@ class Run:
         # Built before the folder is claimed: a network that cannot be leaves no folder behind.
         self.networks = self.trainer.build(self.method.networks)
         self.record: Facts | None = None
+        if processes() > 1:
+            agree(json.dumps([{k: v for k, v in config.facts().items() if k not in FREE}, self.data.fingerprint()]))
         if self.folder is not None:
-            self.claim(self.folder, resume)
+            ask_first(partial(self.claim, self.folder, resume))
 
     def labelled(self, x: torch.Tensor, y: torch.Tensor) -> Labelled:
         return Labelled(x.to(self.device), y.to(self.device))
@@ -108,12 +116,9 @@ class Run:
         if before is not None and not resume:
             raise FolderError(f"{folder.path} holds a run already: add --resume to go on, or name another folder")
         if before is not None:
-            # Where a run is computed may change on the way, and so may how much of it is written down.
-            free = {"device", "precision", "fast", "compile", "threads", "workers", "source", "root"}
-            free |= {"ledger", "checkpoint_every"}
             for key, old in before["config"].items():
                 new = now["config"].get(key)
-                if key not in free and old != new:
+                if key not in FREE and old != new:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"]["fingerprint"] != now["data"]["fingerprint"]:
                 raise FolderError(f"{folder.path} holds a run on other data: name another folder")
@@ -141,11 +146,14 @@ class Run:
                 lines.append(epoch.metrics)
             yield epoch
         if self.folder is not None:
-            lines = self.folder.metrics()
+            lines = ask_first(self.folder.metrics)
         self.record = {**self.facts(), **self.results(lines)}
         if self.folder is not None:
-            self.folder.write_instances(self.instances())
-            self.folder.record = self.record
+            ask_first(partial(self.write, self.folder, self.record))
+
+    def write(self, folder: RunFolder, record: Facts) -> None:
+        folder.write_instances(self.instances())
+        folder.record = record
 
     def results(self, lines: list[Facts]) -> Facts:
         """Final numbers, curves, and what the figures need in full."""
@@ -207,12 +215,16 @@ def train(
     watch: Callable[[Epoch], None] | None = None,
     data: Data | None = None,
 ) -> Run:
-    """Do one run from beginning to end; `watch` is shown every epoch."""
-    run = Run(config, out, resume, data)
-    for epoch in run.steps():
-        if epoch is not None and watch is not None:
-            watch(epoch)
-    return run
+    """Do one run from beginning to end; `watch` is shown every epoch.
+
+    Processes that `torchrun` started train together. The first of them writes the folder, and watches.
+    """
+    with together():
+        run = Run(config, out, resume, data)
+        for epoch in run.steps():
+            if epoch is not None and watch is not None and writes_files():
+                watch(epoch)
+        return run
 
 
 def resolve(config: Config, data: Data) -> Config:
@@ -245,14 +257,14 @@ def resolve(config: Config, data: Data) -> Config:
 def device_for(name: str) -> str:
     """The device of that name, "auto" being a GPU where there is one."""
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
         raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InvalidInput(f"there is no device {name} here: use --device cpu, or auto")
-    return name
+    return str(own_gpu(device))
 
 
 def corrupt(config: Config, data: Data) -> noise.Corruption:
@@ -297,6 +309,7 @@ def environment(device: torch.device) -> Facts:
         "numpy": np.__version__,
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
+        "processes": processes(),
         "command": " ".join(["marvel", *sys.argv[1:]]),
     }
 

@@ -14,12 +14,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from marvel import fast, networks
 from marvel.config import Config
 from marvel.data.batches import Source
 from marvel.data.views import Views
-from marvel.distributed import processes, share_gradients, writes_files
+from marvel.distributed import (
+    ask_first,
+    average_over_processes,
+    copy_first,
+    gather,
+    processes,
+    send_first,
+    share,
+    shares,
+    total,
+    writes_files,
+)
 from marvel.errors import FolderError, InvalidInput
 from marvel.half import InHalf
 from marvel.ledger import Ledger
@@ -128,23 +140,29 @@ class Trainer:
         for network in self.networks:
             network.train()
         method.train()
-        plan = Plan(
-            method.draws(generator_of(*self.key, "order"), self.config.batch), (*self.key, "numbers"), self.device
-        )
+        draws = method.draws(generator_of(*self.key, "order"), self.config.batch)
+        plan = Plan(draws, (*self.key, "numbers"), self.device, self.rows_needed * processes())
         self.total.zero_()
         self.step_count = len(plan)
-        yield from self.steps.epoch(plan)
+        steps = self.steps.epoch(plan)
+        for step in range(len(plan)):
+            method.shares = plan.shares(step)
+            yield next(steps)
+        method.shares = None
+        if self.own_statistics:
+            buffers = [buffer for network in self.every_network for buffer in network.buffers()]
+            average_over_processes([buffer for buffer in buffers if buffer.is_floating_point()])
 
     def train_step(self, method: Method, batches: list[Batch]) -> None:
         """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
         # What is compiled is so for one batch size; the last batch, of another size, goes through the network as it is.
-        usual = len(batches[0].index) * processes() == self.config.batch
+        usual = sum(method.shares or [len(batches[0].index)]) == self.config.batch
         with self.autocast():
             outputs = method.outputs([*(self.trained if usual else self.networks), *self.averages], *batches)
             loss: Tensor = method(outputs, batches[0].y, batches[0].index)
         loss.backward()
         if processes() > 1:
-            share_gradients(self.parameters)
+            average_over_processes([p.grad for p in self.shared if p.grad is not None])
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -154,24 +172,28 @@ class Trainer:
 
     def logits(self, method: Method) -> Generator[None, None, Tensor]:
         """(n, classes), of every training instance, in evaluation mode and without augmentation."""
-        everything = torch.arange(len(self.source), device=self.device).split(EVALUATION_BATCH)
-        return (yield from self.evaluate(method, (raw for raw in self.source.stream(everything))))
+        n = len(self.source)
+        mine = torch.arange(n, device=self.device)[share(n)].split(EVALUATION_BATCH)
+        logits = yield from self.evaluate(method, self.source.stream(mine))
+        return logits if processes() == 1 else gather(logits, sizes=shares(n))[0]
 
     def evaluate(self, method: Method, raws: Iterator[Tensor]) -> Generator[None, None, Tensor]:
-        for network in self.networks:
+        for network in self.every_network:
             network.eval()
         found = []
         for raw in raws:
             with torch.no_grad(), self.autocast():
-                found.append(method.predict([*self.networks, *self.averages], self.views.plain(raw)).float())
+                found.append(method.predict(self.every_network, self.views.plain(raw)).float())
             yield
         return torch.cat(found)
 
     def accuracy(self, method: Method, on: Labelled | None) -> Generator[None, None, float | None]:
+        """Every process judges its share of the set, and the hits are summed: the same number for all."""
         if on is None:
             return None
-        logits = yield from self.evaluate(method, iter(on.x.split(EVALUATION_BATCH)))
-        return float((logits.argmax(1) == on.y).double().mean())
+        mine = share(len(on.y))
+        logits = yield from self.evaluate(method, iter(on.x[mine].split(EVALUATION_BATCH)))
+        return int(total((logits.argmax(1) == on.y[mine]).sum())) / len(on.y)
 
     # ------------------------------------------------------------ what surrounds them
 
@@ -192,13 +214,45 @@ class Trainer:
         self.networks = list(given or self.build(method.networks))
         for network in self.networks:
             network.to(self.device, memory_format=self.memory_format)  # type: ignore[call-overload]
-        self.averages = [copy.deepcopy(self.networks[0]).requires_grad_(False) for _ in range(method.averaged)]
+        if processes() > 1:
+            self.unite()
+        self.averages = [copy.deepcopy(self.networks[0]).requires_grad_(False).eval() for _ in range(method.averaged)]
         self.trained = [self.quick(network) for network in self.networks]
         self.parameters = [p for network in self.networks for p in network.parameters()]
         self.optimizers = [self.optimizer(), *method.optimizers()]
+        self.shared = [p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]]
         self.ledger = Ledger(self.y, self.clean)
         self.total = torch.zeros((), device=self.device)
         self.steps = fast.steps_of(self, method)
+
+    def unite(self) -> None:
+        """Let the networks of several processes start alike and, on GPUs, normalise over the global batch.
+
+        PyTorch has no such BatchNorm for the CPU. There each process normalises over its own rows, which is not what
+        one process would do; their running statistics are averaged at the end of every epoch.
+        """
+        if self.device.type == "cuda":
+            self.networks = [nn.SyncBatchNorm.convert_sync_batchnorm(network) for network in self.networks]
+        copy_first([tensor for network in self.networks for tensor in network.state_dict().values()])
+
+    @property
+    def every_network(self) -> list[nn.Module]:
+        return [*self.networks, *self.averages]
+
+    @property
+    def own_statistics(self) -> bool:
+        """Whether a layer normalises over the rows of its own process."""
+        norms = [layer for network in self.networks for layer in network.modules() if isinstance(layer, _BatchNorm)]
+        return processes() > 1 and any(not isinstance(layer, nn.SyncBatchNorm) for layer in norms)
+
+    @property
+    def rows_needed(self) -> int:
+        """How many instances a process needs in a step. BatchNorm needs two for a variance, SyncBatchNorm one for its
+        shape. Any other network takes none at all, so its steps are the same whatever the number of processes."""
+        if processes() == 1:
+            return 0
+        synced = any(isinstance(layer, nn.SyncBatchNorm) for network in self.networks for layer in network.modules())
+        return 2 if self.own_statistics else int(synced)
 
     def quick(self, network: nn.Module) -> nn.Module:
         """The network as a step of the usual size calls it."""
@@ -299,7 +353,7 @@ class Trainer:
 
     def load(self, method: Method) -> bool:
         """Go on from the newest checkpoint; False where there is none."""
-        found = self.folder.load_checkpoint() if self.folder else None
+        found = self.checkpoint()
         if found is None or self.folder is None:
             return False
         epoch, tensors, facts = found
@@ -322,8 +376,28 @@ class Trainer:
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         self.ledger.load(_part(tensors, "ledger"))
         self.epoch, self.seconds = epoch, facts["seconds"]
-        self.folder.cut_metrics(epoch)
+        if writes_files():
+            self.folder.cut_metrics(epoch)
         return True
+
+    def checkpoint(self) -> "tuple[int, dict[str, Tensor], Facts] | None":
+        """The newest one; the first process reads it and sends it to the others."""
+        if self.folder is None or processes() == 1:
+            return self.folder.load_checkpoint() if self.folder else None
+        from safetensors.torch import load, save
+
+        tensors: dict[str, Tensor] = {}
+
+        def read() -> "tuple[int, Facts] | None":
+            found = self.folder.load_checkpoint() if self.folder else None
+            tensors.update(found[1] if found else {})
+            return found and (found[0], found[2])
+
+        told = ask_first(read)
+        if told is None:
+            return None
+        epoch, facts = told
+        return epoch, load(send_first(save(tensors))), facts
 
 
 def _part(flat: dict[str, Any], name: str) -> dict[str, Any]:

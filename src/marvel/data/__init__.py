@@ -18,6 +18,7 @@ from marvel.data.cifar import (
 from marvel.data.core import Data
 from marvel.data.digits import digits
 from marvel.data.fashion_mnist import boot_sneaker, fashion_mnist
+from marvel.data.folder import read_folder
 from marvel.data.views import Views
 from marvel.errors import DataError, UnknownName
 
@@ -38,16 +39,19 @@ DATASETS: dict[str, Callable[[Path | None], Data]] = {
 }
 
 
-def load(name_or_path: str, root: str | Path | None = None) -> Data:
-    """The dataset of that name, its files under `root`, or the data of an .npz file.
+def load(name_or_path: str, root: str | Path | None = None, size: int | None = None) -> Data:
+    """The dataset of that name, its files under `root`; or the data of an .npz file or a folder of images.
 
-    Without `root` the files are where MARVEL_DATA says, else in ~/.cache/marvel. "digits" needs none.
+    Without `root` the files are where MARVEL_DATA says, else in ~/.cache/marvel. "digits" needs none. `size` is that of
+    images in a folder.
     """
     if name_or_path in DATASETS:
         return DATASETS[name_or_path](None if root is None else Path(root))
     path = Path(name_or_path).expanduser()
     if not path.exists():
         raise UnknownName("dataset", name_or_path, DATASETS)
-    if path.suffix != ".npz" or not path.is_file():
-        raise DataError(f"{path}: data is read from an .npz file with the arrays x and y, or by a dataset's name")
+    if path.is_dir():
+        return read_folder(path, size)
+    if path.suffix != ".npz":
+        raise DataError(f"{path}: data is a folder of class folders of images, an .npz file, or a dataset's name")
     return read_npz(path)

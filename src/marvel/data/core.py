@@ -8,7 +8,7 @@ known to be wrong (CIFAR-10N).
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,11 @@ from torch import Tensor
 
 from marvel.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from marvel.data.folder import ImageFiles
+
+    Instances: TypeAlias = Tensor | ImageFiles
+
 AUGMENTS = ("none", "crop-flip")
 
 
@@ -24,7 +29,7 @@ AUGMENTS = ("none", "crop-flip")
 class Data:
     """Training instances with their labels, and the test set where there is one.
 
-    x        (n, C, H, W) uint8 or float32 images, or (n, D) float32 vectors
+    x        (n, C, H, W) uint8 or float32 images, or (n, D) float32 vectors; or images on disk that stand for them
     y        (n,) int64, the labels as they come
     classes  one name per label, in label order
     clean    (n,) int64, the clean labels where they are known to differ from `y`
@@ -34,10 +39,10 @@ class Data:
     """
 
     name: str
-    x: Tensor
+    x: "Instances"
     y: Tensor
     classes: tuple[str, ...]
-    test_x: Tensor | None = None
+    test_x: "Instances | None" = None
     test_y: Tensor | None = None
     clean: Tensor | None = None
     augment: str = "none"
@@ -68,7 +73,7 @@ class Data:
         if self.augment == "crop-flip" and self.x.ndim != 4:
             raise InvalidInput(f"{self.name}: 'crop-flip' is for images, these are vectors; say augment='none'")
         if not self.mean and not self.std:
-            mean, std = _moments(self.x)
+            mean, std = _moments(self.x if isinstance(self.x, Tensor) else self.x.sample())
             object.__setattr__(self, "mean", mean)
             object.__setattr__(self, "std", std)
         if not len(self.mean) == len(self.std) == self.x.shape[1]:
@@ -93,6 +98,8 @@ class Data:
         for part in (self.x, self.y, self.test_x, self.test_y, self.clean):
             if part is None:
                 digest.update(b"none")
+            elif not isinstance(part, Tensor):
+                digest.update(part.facts())
             else:
                 digest.update(_kind(part).encode())
                 digest.update(part.detach().cpu().contiguous().numpy().data)
@@ -145,7 +152,7 @@ class Data:
         clean = None if self.clean is None else self.clean[index]
         return replace(self, x=self.x[index], y=self.y[index], clean=clean)
 
-    def hold_out(self, share: float, rng: np.random.Generator) -> tuple["Data", Tensor, Tensor]:
+    def hold_out(self, share: float, rng: np.random.Generator) -> tuple["Data", "Instances", Tensor]:
         """Sets a random share of the training instances aside: (the rest, held-out x, held-out given labels).
 
         Every class gives the same share, up to rounding, so that the held-out accuracy is not one of other class
@@ -164,11 +171,11 @@ class Data:
         return self.take(inside), self.x[outside], self.y[outside]
 
 
-def _kind(x: Tensor) -> str:
+def _kind(x: "Instances") -> str:
     return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"
 
 
-def _check_instances(what: str, x: Tensor) -> None:
+def _check_instances(what: str, x: "Instances") -> None:
     image = x.ndim == 4 and x.dtype in (torch.uint8, torch.float32)
     vector = x.ndim == 2 and x.dtype == torch.float32
     if not image and not vector:
@@ -177,7 +184,7 @@ def _check_instances(what: str, x: Tensor) -> None:
         )
     if x.numel() == 0:
         raise InvalidInput(f"{what} is empty: {_kind(x)}")
-    if x.dtype == torch.float32 and not bool(torch.isfinite(x).all()):
+    if isinstance(x, Tensor) and x.dtype == torch.float32 and not bool(torch.isfinite(x).all()):
         rows = int((~torch.isfinite(x.flatten(1)).all(dim=1)).sum())
         raise InvalidInput(f"{what} holds NaN or infinity in {rows} of {len(x)} instances; fill or drop them first")
 

@@ -8,6 +8,7 @@ pixels and append channels of zeros. Convolutions start from N(0, 2 / fan-out), 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from marvel.networks.conv import Conv3x3
 from marvel.networks.network import Network
 from marvel.networks.norm import BatchNorm2d
 from marvel.networks.shape import image
@@ -21,9 +22,11 @@ class Block(nn.Module):
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.conv1 = (
+            Conv3x3(before, after) if stride == 1 else nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        )
         self.bn1 = BatchNorm2d(after)
-        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.conv2 = Conv3x3(after, after)
         self.bn2 = BatchNorm2d(after)
         self.added = after - before
 

@@ -1,0 +1,116 @@
+"""The rows as a table: on the terminal (with rich where it is installed), or in Markdown."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+
+HEAD = ("", "what", "measured", "peer", "peer's", "against it", "target", "")
+RIGHT = (2, 4, 5)
+MARK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end of benchmarks -->)", re.DOTALL)
+
+
+def cells(piece: str, row: Facts) -> tuple[str, ...]:
+    unit = row["unit"]
+    met = {True: "met", False: "missed", None: ""}[row.get("met")]
+    said = "; ".join(part for part in (met, row.get("note", "")) if part)
+    return (
+        piece,
+        row["what"],
+        with_spread(row) if "value" in row else "",
+        row.get("peer", ""),
+        f"{number(row['peer_value'])} {unit}" if "peer_value" in row else "",
+        against(row["ratio"]) if "ratio" in row else "",
+        row.get("target", ""),
+        said,
+    )
+
+
+def number(value: float) -> str:
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def with_spread(row: Facts) -> str:
+    spread = ""
+    if row.get("low") != row.get("high"):
+        spread = f" ({number(row['low'])} to {number(row['high'])})"
+    return f"{number(row['value'])} {row['unit']}{spread}"
+
+
+def against(ratio: float) -> str:
+    """0.01 -> 100x less, 1.02 -> +2.0%, 3 -> 3.0x"""
+    if ratio < 0.5:
+        return f"{1 / ratio:.3g}x less"
+    return f"{ratio:.3g}x" if ratio > 2 else f"{100 * (ratio - 1):+.1f}%"
+
+
+def lines(found: Facts) -> list[tuple[str, ...]]:
+    """Of a whole file: every piece, every row."""
+    return [cells(piece, row) for piece, part in found.items() for row in part["rows"]]
+
+
+def show(found: Facts) -> None:
+    """On the terminal."""
+    rows = lines(found)
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        for row in rows:
+            print("  ".join(cell for cell in row if cell))
+        return
+    table = Table(title="Marvel's benchmarks: medians (and quartiles)")
+    for k, name in enumerate(HEAD):
+        table.add_column(name, justify="right" if k in RIGHT else "left")
+    before = ""
+    for row in rows:
+        if row[0] != before and before:
+            table.add_section()
+        table.add_row(row[0] if row[0] != before else "", *row[1:])
+        before = row[0]
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a file has no edge
+    console.print(table)
+
+
+def markdown(found: Facts) -> str:
+    rule = ["---:" if k in RIGHT else "---" for k in range(len(HEAD))]
+    rows = [HEAD, rule, *lines(found)]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return f"{origin(found)}\n\n{table}\n"
+
+
+def origin(found: Facts) -> str:
+    """Where and with what the figures were measured, one sentence for all pieces that agree on it."""
+    told: dict[str, list[str]] = {}
+    for piece, part in found.items():
+        e = part["environment"]
+        commit = (e["commit"] or "unknown")[:7]
+        sentence = (
+            f"{e['device']}, {e['cores']} cores, {e['memory_gib']} GiB, {e['threads']} thread"
+            f"{'s' * (e['threads'] > 1)}; Python {e['python']}, torch {e['torch']}, marvel {e['marvel']} at {commit}; "
+            f"measured {part['on']}"
+        )
+        told.setdefault(sentence, []).append(piece)
+    busy = [f"{piece} {part['load'][0]}" for piece, part in found.items()]
+    where = [f"{', '.join(pieces)}: {sentence}." for sentence, pieces in told.items()]
+    return " ".join([*where, f"Load of the machine as each began: {', '.join(busy)}."])
+
+
+def rewrite(document: Path) -> list[str]:
+    """Put the tables of the files that a document's marks name between those marks; returns the files."""
+    named = []
+
+    def table(mark: re.Match[str]) -> str:
+        path = Path(mark[2])
+        named.append(mark[2])
+        body = markdown(json.loads(path.read_text())) if path.exists() else f"`{path}` is not here yet.\n"
+        return f"{mark[1]}{body}{mark[3]}"
+
+    document.write_text(MARK.sub(table, document.read_text(encoding="utf-8")), encoding="utf-8")
+    return named

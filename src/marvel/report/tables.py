@@ -1,0 +1,268 @@
+"""What runs came to, as Markdown tables, and the documents that hold them.
+
+    python -m marvel.report.tables README.md docs/*.md           from the root of the repository
+    python -m marvel.report.tables --check README.md docs/*.md   write nothing; say which are out of date
+
+A section between `<!-- made: accuracy results/core.jsonl -->` and `<!-- end -->` is written anew from the records of
+that file; `SECTIONS` says what there is to make. So no measured number in a document is typed by hand.
+"""
+
+import argparse
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+from marvel.errors import DataError, InvalidInput, MarvelError, pick
+from marvel.paper import PaperNumber, Verdict, beside, verdict
+from marvel.report.figures import NAMES, Record
+from marvel.runs import write_atomically
+
+MADE = re.compile(r"^<!-- made: (\S+)(?: (\S+))? -->$\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+HOW = {"root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every"}
+"""Settings that say how a run is computed, not what it is."""
+
+DETECTION = {
+    "memorisation_ratio": "memorisation ratio",
+    "label_precision": "label precision",
+    "label_recall": "label recall",
+    "detection_auroc": "detection AUROC",
+    "detection_best_f1": "best detection F1",
+}
+DEMO = {
+    "test_accuracy": "test accuracy",
+    "memorisation_ratio": "memorisation ratio",
+    "label_precision": "label precision",
+    "label_recall": "label recall",
+    "detection_f1": "detection F1",
+}
+
+
+def accuracy(records: Sequence[Record]) -> str:
+    """Test accuracy beside the paper's: one row for each setting, the mean over its seeds."""
+    rows = []
+    for group, name in _named(records):
+        ours = [100 * record["final"]["test_accuracy"] for record in group]
+        theirs = beside(group[0]["config"])
+        judged = None if theirs is None else verdict(ours, theirs)
+        rows.append([*_setting(group[0]), name, _mean(ours), _theirs(theirs), *_verdict(ours, theirs, judged)])
+    return table(["problem", "noise", "method", "ours", "paper", "difference", "verdict"], rows)
+
+
+def detection(records: Sequence[Record]) -> str:
+    """Memorisation, the kept set, and how well the wrong labels were found: the means over the seeds, in percent."""
+    rows = []
+    for group, name in _named(records):
+        wrong = fmean(record["noise"]["realised_rate"] for record in group)
+        numbers = [_percent([record["final"].get(key) for record in group]) for key in DETECTION]
+        rows.append([*_setting(group[0]), f"{100 * wrong:.1f}", name, *numbers])
+    return table(["problem", "noise", "wrong labels", "method", *DETECTION.values()], rows)
+
+
+def provenance(records: Sequence[Record]) -> str:
+    """What the runs were made with and on."""
+    said: dict[str, list[str]] = {}
+    for record in records:
+        found = {key: record["environment"][key] or "not recorded" for key in ("device", "marvel", "commit", "torch")}
+        found |= {"seeds": str(record["config"]["seed"]), "precision": record["config"]["precision"]}
+        found["epoch that counts"] = record["final"]["protocol"]
+        for key, value in found.items():
+            said.setdefault(key, []).append(value)
+    rows = [[key, ", ".join(dict.fromkeys(values))] for key, values in said.items()]
+    longest = max(record["seconds"] for record in records)
+    rows += [["runs", str(len(records))], ["longest run, s; runs share the device", f"{longest:.0f}"]]
+    return table(["what", "which"], rows)
+
+
+def demo(shown: Record) -> str:
+    """The table `marvel demo` prints, from what `marvel demo --json` does."""
+    rows = [[NAMES[name], *(_percent([row[key]]) for key in DEMO)] for name, row in shown["methods"].items()]
+    return table(["%", *DEMO.values()], rows)
+
+
+def methods() -> str:
+    """What `marvel methods` prints."""
+    from marvel.catalogue import catalogue
+
+    rows = []
+    for one in catalogue():
+        parameters = [p["name"] if p["required"] else f"{p['name']}={p['default']}" for p in one["parameters"]]
+        rows.append(
+            [
+                f"`{one['key']}`",
+                f"`{one['class']}`",
+                one["paper"],
+                " ".join(f"`{parameter}`" for parameter in parameters),
+                ", ".join(one["needs"]) or "nothing",
+                " ".join(f"`{level}`" for level in one["overrides"]) or "nothing",
+                one["works_in"],
+            ]
+        )
+    return table(["method", "class", "paper", "parameters", "must be told", "overrides", "works in"], rows)
+
+
+def method_pages() -> str:
+    """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
+    from marvel.methods import METHODS
+
+    files: dict[str, list[str]] = {}
+    for key, kind in METHODS.items():
+        files.setdefault(kind.__module__, []).append(key)
+    sections = []
+    for module, keys in files.items():
+        parts = [f"## {', '.join(f'`{key}`' for key in keys)}", inspect.cleandoc(sys.modules[module].__doc__ or "")]
+        for key in keys:
+            said = inspect.cleandoc(METHODS[key].__doc__ or "")
+            parts.append(f"**`{METHODS[key].__name__}`.** {said}")
+        sections.append("\n\n".join(parts))
+    return "\n\n".join(sections)
+
+
+SECTIONS: dict[str, Callable[[Path | None], str]] = {
+    "accuracy": lambda path: accuracy(read_records(path)),
+    "detection": lambda path: detection(read_records(path)),
+    "provenance": lambda path: provenance(read_records(path)),
+    "demo": lambda path: demo(_json(path, _text(path))),
+    "methods": lambda path: methods(),
+    "method-pages": lambda path: method_pages(),
+}
+"""What can stand in a marked section, given the file its marker names."""
+
+
+# ------------------------------------------------------------ documents
+
+
+def rewritten(document: str, root: Path = Path()) -> str:
+    """The document with every marked section made anew; files are named from `root`."""
+
+    def anew(found: re.Match[str]) -> str:
+        what, file = found[1], found[2]
+        made = pick("section", what, SECTIONS)(None if file is None else root / file)
+        return f"<!-- made: {what}{'' if file is None else ' ' + file} -->\n\n{made}\n\n<!-- end -->"
+
+    new, count = MADE.subn(anew, document)
+    if count != document.count("<!-- made:"):
+        raise InvalidInput("a section stands between lines '<!-- made: WHAT [FILE] -->' and '<!-- end -->'")
+    return new
+
+
+def read_records(path: Path | None) -> list[Record]:
+    """The records of a file, one a line."""
+    found = [_json(path, line) for line in _text(path).splitlines()]
+    if not found:
+        raise DataError(f"{path} holds no records")
+    return found
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="marvel.report.tables", description="Write the made sections of documents.")
+    parser.add_argument("documents", nargs="+", type=Path)
+    parser.add_argument("--check", action="store_true", help="write nothing, and fail where one is out of date")
+    asked = parser.parse_args(arguments)
+    late = 0
+    for path in asked.documents:
+        try:
+            old = path.read_text(encoding="utf-8")
+            new = rewritten(old)
+        except (MarvelError, OSError) as error:
+            parser.error(f"{path}: {error}")
+        if new != old:
+            late += 1
+            if not asked.check:
+                write_atomically(path, new.encode())
+            print(f"{path} {'is out of date' if asked.check else 'written'}")
+    return 1 if asked.check and late else 0
+
+
+# ------------------------------------------------------------ records
+
+
+def _named(records: Sequence[Record]) -> list[tuple[list[Record], str]]:
+    """The records of each setting, whatever the seed, and its method with the parameters that tell it from others."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        told = {key: value for key, value in record["config"].items() if key not in HOW | {"seed"}}
+        groups.setdefault(json.dumps(told, sort_keys=True), []).append(record)
+    found = []
+    for group in groups.values():
+        here = group[0]["config"]
+        alike = [other[0]["config"] for other in groups.values() if _place(other[0]["config"]) == _place(here)]
+        own = {
+            key: value
+            for key, value in here["options"].items()
+            if any(other["options"].get(key) != value for other in alike)
+        }
+        said = ", ".join(f"{key} {value}" for key, value in own.items())
+        name = NAMES.get(here["method"], here["method"])
+        found.append((group, f"{name} ({said})" if said else name))
+    return found
+
+
+def _place(config: Record) -> tuple[object, ...]:
+    return (*(config[key] for key in ("data", "network", "noise", "rate", "method")), tuple(config["rates"]))
+
+
+def _setting(record: Record) -> list[str]:
+    """Problem and noise, as a reader names them."""
+    config = record["config"]
+    rates = config["rates"] or ([config["rate"]] if config["rate"] else [])
+    return [f"{config['data']}, {config['network']}", " ".join([config["noise"], _rates(rates)]).strip()]
+
+
+def _rates(rates: Sequence[float]) -> str:
+    said = ", ".join(f"{100 * rate:g} %" for rate in rates)
+    return f"({said})" if len(rates) > 1 else said
+
+
+def _mean(values: Sequence[float]) -> str:
+    """88.4 (0.2, 5): the mean, the standard deviation where there is one, and of how many runs."""
+    sd = f"{stdev(values):.1f}" if len(values) > 1 else "–"
+    return f"{fmean(values):.1f} ({sd}, {len(values)})"
+
+
+def _theirs(number: PaperNumber | None) -> str:
+    if number is None or number.mean is None:
+        return "–" if number is None else number.note or "–"
+    runs = "–" if number.runs is None else str(number.runs)
+    return f"{number.mean:.1f} ({'–' if number.sd is None else f'{number.sd:.1f}'}, {runs})"
+
+
+def _verdict(ours: Sequence[float], theirs: PaperNumber | None, judged: Verdict | None) -> list[str]:
+    if theirs is None or theirs.mean is None:
+        return ["–", "–"]
+    if judged is None:
+        return [f"{fmean(ours) - theirs.mean:+z.1f}", "none"]
+    return [f"{judged.difference:+z.1f}", f"{'agrees' if judged.agrees else 'differs'} (bound {judged.bound:.1f})"]
+
+
+def _percent(values: Sequence[float | None]) -> str:
+    known = [100 * value for value in values if value is not None]
+    return f"{fmean(known):.1f}" if known else "–"
+
+
+def _text(path: Path | None) -> str:
+    if path is None:
+        raise InvalidInput("this section is made from a file: <!-- made: accuracy results/core.jsonl -->")
+    return path.read_text(encoding="utf-8")
+
+
+def _json(path: Path | None, text: str) -> Record:
+    try:
+        facts: Record = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}") from None
+    return facts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Folders of class folders of images: read when asked for, and trained on from disk."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from marvel import data as datasets
+from marvel.data.folder import ImageFiles, read_folder, read_image
+from marvel.errors import DataError
+
+
+def picture(colour: tuple[int, int, int], width: int = 40, height: int = 24) -> Image.Image:
+    return Image.new("RGB", (width, height), colour)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 12), ("test", 4)):
+        for name, colour in (("red", (220, 30, 30)), ("blue", (30, 30, 220))):
+            (tmp_path / part / name).mkdir(parents=True)
+            for k in range(count):
+                shade = tuple(int(c) for c in np.clip(np.array(colour) + rng.integers(-25, 25, 3), 0, 255))
+                picture(shade).save(tmp_path / part / name / f"{k:02d}.jpg")
+    return tmp_path
+
+
+def test_classes_are_folders_and_the_test_set_lies_beside(folder):
+    data = datasets.load(str(folder))
+    assert data.classes == ("blue", "red") and data.shape == (3, 24, 24)
+    assert data.y.tolist() == [0] * 12 + [1] * 12 and data.test_y.tolist() == [0] * 4 + [1] * 4
+    assert data.x[0][2].float().mean() > 150 > data.x[0][0].float().mean()
+    assert data.x[12][0].float().mean() > 150
+
+
+def test_without_train_and_test_the_folder_itself_holds_the_classes(folder):
+    data = read_folder(folder / "train", size=16)
+    assert data.shape == (3, 16, 16) and data.test_x is None and len(data) == 24
+
+
+def test_the_middle_is_kept_and_the_shorter_side_scaled(tmp_path):
+    image = np.zeros((20, 60, 3), np.uint8)
+    image[:, 20:40] = 255
+    Image.fromarray(image).save(tmp_path / "wide.png")
+    assert (read_image(tmp_path / "wide.png", 20) == 255).all()
+    assert read_image(tmp_path / "wide.png", 10).shape == (3, 10, 10)
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1", "I;16"])
+def test_every_mode_becomes_three_channels_of_bytes(tmp_path, mode):
+    path = tmp_path / ("x.tif" if mode in ("CMYK", "I;16") else "x.png")
+    Image.new(mode, (8, 8)).save(path)
+    x = read_image(path, 8)
+    assert x.shape == (3, 8, 8) and x.dtype == torch.uint8
+
+
+def test_a_damaged_image_is_named(folder):
+    victim = sorted((folder / "train" / "red").iterdir())[3]
+    victim.write_bytes(victim.read_bytes()[:100])
+    with pytest.raises(DataError, match=victim.name):
+        read_image(victim, 16)
+
+
+def test_a_folder_that_cannot_be_meant(tmp_path):
+    (tmp_path / "only").mkdir()
+    picture((1, 2, 3)).save(tmp_path / "only" / "a.png")
+    with pytest.raises(DataError, match="at least two classes"):
+        read_folder(tmp_path)
+
+
+def test_a_selection_stands_for_the_files_it_has(folder):
+    images = datasets.load(str(folder)).x
+    assert isinstance(images, ImageFiles)
+    chosen = images[torch.tensor([3, 1])]
+    assert [p.name for p in chosen.paths] == ["03.jpg", "01.jpg"] and chosen.shape == (2, 3, 24, 24)
+    assert len(images[torch.arange(24) < 5]) == 5
+
+
+def test_the_fingerprint_follows_names_and_lengths(folder):
+    before = datasets.load(str(folder)).fingerprint()
+    assert before == datasets.load(str(folder)).fingerprint()
+    picture((1, 2, 3), 80, 80).save(folder / "train" / "red" / "00.jpg")
+    assert datasets.load(str(folder)).fingerprint() != before
