@@ -30,6 +30,8 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "startup": startup.rows,
     "full-run": full_run.rows,
 }
+OF_THE_CPU = ("state", "startup")
+"""Pieces that a GPU has no part in."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -52,13 +54,11 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     before = json.loads(out.read_text()) if out.exists() else {}
     found: dict[str, Any] = {}
-    for name, piece in PIECES.items():
-        if args.only and name not in args.only:
-            continue
+    for name in args.only or [name for name in PIECES if kind == "cpu" or name not in OF_THE_CPU]:
         facts = {"on": f"{datetime.date.today()}", "load": load(), "environment": surroundings(device, args)}
         began, rows = time.perf_counter(), []
         options = {"full": args.full} if name == "full-run" else {}
-        for row in piece(device, args.quick, **options):
+        for row in PIECES[name](device, args.quick, **options):
             print(*filter(None, table.cells(name, row.facts())), sep="  ", flush=True)
             rows.append(row.facts())
         found[name] = {**facts, "seconds": round(time.perf_counter() - began, 1), "rows": rows}

@@ -4,10 +4,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import torch
 
-from benchmarks.rows import Row, compared, measured
+from benchmarks.rows import Row, compared, measured, missing
 from benchmarks.timing import in_turns
 
 # Beyond torch, told from inside one process: torch's own seconds vary by more than ours are.
@@ -16,11 +17,16 @@ TORCH = "import time; t = time.perf_counter(); import torch; print(time.perf_cou
 
 
 def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
-    jobs = {"help": lambda: wall("-m", "marvel", "--help"), "bare": lambda: wall("-c", "import marvel")}
+    jobs = {"bare": lambda: wall("-c", "import marvel")}
+    if find_spec("typer"):
+        jobs["help"] = lambda: wall("-m", "marvel", "--help")
     if not quick:
         jobs |= {"beyond": lambda: told(BEYOND), "torch": lambda: told(TORCH)}
     samples = in_turns(jobs, 1 if quick else 5)
-    yield measured("marvel --help", samples["help"], "s", most=0.5)
+    if "help" in samples:
+        yield measured("marvel --help", samples["help"], "s", most=0.5)
+    else:
+        yield missing("marvel --help", "s", "typer is not installed")
     yield measured("python -c 'import marvel'", samples["bare"], "s")
     if not quick:
         target = "0.2 s at most"

@@ -9,7 +9,6 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import torch
 
 from benchmarks.criterion import METHODS, SIZE
 from benchmarks.rows import Row, missing
-from benchmarks.timing import wall
+from benchmarks.timing import processor
 
 CLASSES = 10
 ROOM = 80
@@ -100,12 +99,8 @@ def method(name: str, n: int) -> Found:
     for index in draws[:200]:
         criterion(logits, y, index)
     criterion.step()
-    calls = [1e6 * wall(lambda index=index: criterion(logits, y, index), 1) for index in draws[200:]]
-    steps = []
-    for _ in range(3):
-        began = time.perf_counter()
-        criterion.step()
-        steps.append(time.perf_counter() - began)
+    calls = [1e6 * processor(lambda index=index: criterion(logits, y, index), 1) for index in draws[200:]]
+    steps = [processor(criterion.step, 1) for _ in range(3)]
     low, middle, high = statistics.quantiles(calls, n=4)
     held = sum(tensor.nbytes for tensor in criterion.remembered().values() if tensor.shape[:1] == (n,))
     found = {"bytes": held / n, "step": statistics.median(steps), "forward": middle, "low": low, "high": high}

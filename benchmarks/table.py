@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks import scale
+
 Facts = dict[str, Any]
 
 HEAD = ("", "what", "measured", "peer", "peer's", "against it", "target", "")
 RIGHT = (2, 4, 5)
-MARK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end of benchmarks -->)", re.DOTALL)
+MARK = re.compile(r"(<!-- (benchmarks|scale): (\S+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
 def cells(piece: str, row: Facts) -> tuple[str, ...]:
@@ -103,14 +105,16 @@ def origin(found: Facts) -> str:
 
 
 def rewrite(document: Path) -> list[str]:
-    """Put the tables of the files that a document's marks name between those marks; returns the files."""
+    """Put what the marks of a document ask for between them, made from the files they name; returns the files."""
     named = []
 
     def table(mark: re.Match[str]) -> str:
-        path = Path(mark[2])
-        named.append(mark[2])
-        body = markdown(json.loads(path.read_text())) if path.exists() else f"`{path}` is not here yet.\n"
-        return f"{mark[1]}{body}{mark[3]}"
+        path = Path(mark[3])
+        named.append(mark[3])
+        if not path.exists():
+            return f"{mark[1]}`{path}` is not here yet.\n{mark[4]}"
+        make = markdown if mark[2] == "benchmarks" else scale.markdown
+        return f"{mark[1]}{make(json.loads(path.read_text(encoding='utf-8')))}{mark[4]}"
 
     document.write_text(MARK.sub(table, document.read_text(encoding="utf-8")), encoding="utf-8")
-    return named
+    return list(dict.fromkeys(named))

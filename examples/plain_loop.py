@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from marvel import Indexed, Marvel, data, noise
 
-EPOCHS = 40
+EPOCHS = 30
 
 
 def main() -> None:

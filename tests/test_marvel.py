@@ -423,17 +423,17 @@ def show_accuracy(criterion: Marvel, right: int, validation: float | None = None
 @settings(max_examples=100)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.sampled_from([2, 3, 5]), st.booleans())
 def test_auto_warmup_by_training_accuracy(right: list[int], classes: int, rising: bool) -> None:
-    """The first epoch whose gain over two epochs is below a tenth of the gain since chance, once that is certain."""
+    """The first epoch whose gain over three is below a tenth of that since the first, once the latter is certain."""
     right = sorted(right) if rising else right
     accuracy = [Fraction(r, 40) for r in right]
-    chance = Fraction(1, classes)
-    gains = [(accuracy[e] - accuracy[e - 2], (accuracy[e] - chance) / 10) for e in range(2, len(right))]
-    # Nine times the variance of a share of 40 at chance is the square of three standard errors.
-    certain = [a > chance and (a - chance) ** 2 > 9 * chance * (1 - chance) / 40 for a in accuracy[2:]]
-    assume(all(gain != bar for gain, bar in gains))
-    found = (
-        e for e, ((gain, bar), sure) in enumerate(zip(gains, certain, strict=True), start=3) if gain < bar and sure
-    )
+    gains = [(accuracy[e] - accuracy[e - 3], accuracy[e] - accuracy[0]) for e in range(3, len(right))]
+    assume(all(recent != total / 10 for recent, total in gains))
+
+    def certain(total: Fraction) -> bool:
+        """Beyond three standard errors of a share of 40, which are at most 3 / (2 sqrt(40))."""
+        return total > 0 and 40 * total**2 > Fraction(9, 4)
+
+    found = (e for e, (recent, total) in enumerate(gains, start=4) if recent < total / 10 and certain(total))
     expected = next(found, None)
     criterion = Marvel(n=40, classes=classes)
     for epoch, r in enumerate(right, start=1):
@@ -463,7 +463,7 @@ def test_auto_warmup_with_validation_now_and_then() -> None:
 
 
 def test_removal_counts_from_the_warmup_found() -> None:
-    criterion = Marvel(n=40, classes=2, wait=2)
+    criterion = Marvel(n=40, classes=2, epochs=48, wait=2)
     for right in (24, 36, 36, 36):
         show_accuracy(criterion, right)
     assert criterion.warmup == 4

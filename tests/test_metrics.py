@@ -152,7 +152,7 @@ def test_the_histogram_counts_each_margin_once(values: list[float]) -> None:
     """Sixty-four bins of a half from -16 to 16; a margin on an edge belongs to the bin above it."""
     expected = [0] * 64
     for value in values:
-        expected[min(max(math.floor((value + 16) * 2), 0), 63)] += 1
+        expected[min(max(math.floor(value * 2) + 32, 0), 63)] += 1
     found = metrics.histogram(np.array(values, dtype=np.float32))
     assert found == expected
     assert all(type(count) is int for count in found)

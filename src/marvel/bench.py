@@ -4,6 +4,7 @@ Results are lines of JSON, one record a run. A run is known by its settings, so 
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from marvel import data as datasets
 from marvel.config import Config
 from marvel.data.core import Data
+from marvel.errors import InvalidInput
 from marvel.fast import pack
 from marvel.run import Run, as_plain
 from marvel.runs import Facts, as_json
@@ -26,8 +28,19 @@ def what(settings: Facts) -> str:
 
 
 def records(results: Path) -> list[Facts]:
-    """The records so far."""
-    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    """The records so far; a line cut short by a crash is left out."""
+    return [json.loads(line) for line in results.read_bytes().split(b"\n")[:-1]] if results.exists() else []
+
+
+def add(results: Path, record: Facts) -> None:
+    """Add a record, in place of a line that a crash cut short."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with open(results, "a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(as_json(record))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def bench(
@@ -37,9 +50,12 @@ def bench(
     watch: Callable[[Config, Epoch], None] | None = None,
 ) -> list[tuple[Config, Exception]]:
     """Do the runs that `results` lacks, `width` at a time, and add their records to it; returns what failed."""
+    if width < 1:
+        raise InvalidInput(f"width must be at least 1, got {width}")
     results = Path(results)
     done = {what(record["asked"]) for record in records(results)}
-    todo = [config for config in configs if what(config.facts()) not in done]
+    asked = {what(config.facts()): config for config in configs}  # each once
+    todo = [config for key, config in asked.items() if key not in done]
     loaded: dict[tuple[str, str | None], Data] = {}
     failed: list[tuple[Config, Exception]] = []
 
@@ -49,9 +65,7 @@ def bench(
             loaded[at] = datasets.load(*at)
         run = Run(config, data=loaded[at])
         yield from run.steps()
-        results.parent.mkdir(parents=True, exist_ok=True)
-        with open(results, "ab") as file:
-            file.write(as_json({"asked": as_plain(config.facts()), **(run.record or {})}))
+        add(results, {"asked": as_plain(config.facts()), **(run.record or {})})
 
     for which, shown in pack((steps(config) for config in todo), width):
         if isinstance(shown, Exception):

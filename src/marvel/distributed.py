@@ -145,7 +145,9 @@ class _Gather(torch.autograd.Function):
         parts = [_as_bytes(column) for column in columns]
         everyone = _all_rows(torch.cat(parts, dim=1), sizes)
         found = [
-            part.contiguous().view(column.dtype).reshape(len(everyone), *column.shape[1:])
+            part.clone(memory_format=torch.contiguous_format)
+            .view(column.dtype)
+            .reshape(len(everyone), *column.shape[1:])
             for part, column in zip(everyone.split([part.shape[1] for part in parts], dim=1), columns, strict=True)
         ]
         ctx.mark_non_differentiable(*(column for column in found if not column.is_floating_point()))
@@ -159,7 +161,9 @@ class _Gather(torch.autograd.Function):
 
 def _as_bytes(column: Tensor) -> Tensor:
     """(m, ...) -> (m, bytes of a row)"""
-    return column.detach().reshape(len(column), math.prod(column.shape[1:])).contiguous().view(torch.uint8)
+    rows = column.detach().reshape(len(column), math.prod(column.shape[1:]))
+    # `contiguous` would let the odd strides of a single or expanded row pass, which `view` then refuses.
+    return rows.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
 def _all_rows(mine: Tensor, sizes: list[int]) -> Tensor:

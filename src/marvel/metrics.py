@@ -52,7 +52,8 @@ def ranking(quality: Numbers, wrong: Mask) -> dict[str, float | None]:
     if not 0 < positives < wrong.size:
         return {"detection_auroc": None, "detection_ap": None, "detection_best_f1": None}
     order = np.argsort(quality, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(quality[order]) != 0, True))  # the last instance of each tie
+    ascending = quality[order]
+    ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))  # the last instance of each tie
     hits = np.cumsum(wrong[order])[ends]
     taken = ends + 1
     gained = np.diff(hits, prepend=0)

@@ -65,10 +65,11 @@ class Plan:
 
     def uniform(self, slot: int, call: int, k: int) -> Tensor:
         """k numbers in [0, 1) for each draw of the epoch, for the call-th request of a step. (rows, k)"""
-        if (slot, call) not in self.tables:
+        table = self.tables.get((slot, call))
+        if table is None or table.shape[1] != k:  # steps may differ in what they ask for
             numbers = torch.rand(self.totals[slot], k, generator=generator_of(*self.key, "uniform", slot, call))
-            self.tables[slot, call] = numbers.to(self.device)
-        return self.tables[slot, call]
+            table = self.tables[slot, call] = numbers.to(self.device)
+        return table
 
     def sizes(self, step: int) -> tuple[int, ...]:
         """How many instances each slot of a step has, for this process."""

@@ -82,7 +82,8 @@ class Run:
         self.networks = self.trainer.build(self.method.networks)
         self.record: Facts | None = None
         if processes() > 1:
-            agree(json.dumps([{k: v for k, v in config.facts().items() if k not in FREE}, self.data.fingerprint()]))
+            told = {key: value for key, value in config.facts().items() if key not in FREE}
+            agree(json.dumps([as_plain(told), self.data.fingerprint()]))
         if self.folder is not None:
             ask_first(partial(self.claim, self.folder, resume))
 
@@ -113,6 +114,8 @@ class Run:
         if folder.path.exists() and not folder.path.is_dir():
             raise FolderError(f"{folder.path} is a file: name a folder for the run")
         before, now = folder.config, self.facts()
+        if before is not None and not (isinstance(before.get("config"), dict) and isinstance(before.get("data"), dict)):
+            raise FolderError(f"{folder.path} holds a config.json that is not of a run: name another folder")
         if before is not None and not resume:
             raise FolderError(f"{folder.path} holds a run already: add --resume to go on, or name another folder")
         if before is not None:
@@ -120,7 +123,7 @@ class Run:
                 new = now["config"].get(key)
                 if key not in FREE and old != new:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
-            if before["data"]["fingerprint"] != now["data"]["fingerprint"]:
+            if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
                 raise FolderError(f"{folder.path} holds a run on other data: name another folder")
         folder.config = now
 
@@ -242,7 +245,8 @@ def resolve(config: Config, data: Data) -> Config:
         precision = "bf16" if device.startswith("cuda") else "float32"
     drops = config.drops
     if drops is None:
-        drops = tuple(round(drop * stretch) for drop in preset.drops_for(config.method))
+        # At least 1: a short run too begins with the learning rate as it is.
+        drops = tuple(max(1, round(drop * stretch)) for drop in preset.drops_for(config.method))
     return config.but(
         network=config.network or preset.network,
         epochs=epochs,
@@ -325,7 +329,9 @@ def commit() -> str | None:
 
 
 def as_plain(value: Any) -> Any:
-    """Tuples as lists, so that settings compare equal to those read back from JSON."""
+    """Tuples as lists, so that settings compare equal to those read back from JSON; a function by its name."""
     if isinstance(value, dict):
         return {key: as_plain(item) for key, item in value.items()}
+    if callable(value):
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return [as_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -62,11 +62,15 @@ class RunFolder:
         return RunFolder(self.path / name)
 
     def clear(self) -> None:
-        """Forget the run: remove the files it wrote, and nothing else."""
+        """Forget the run and its stages: remove the files it wrote, and nothing else."""
         written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet"]
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
+        for path in self.path.glob("*/checkpoint"):
+            # A folder with settings of its own is another run.
+            if not (path.parent / "config.json").exists():
+                RunFolder(path.parent).clear()
 
     # ------------------------------------------------------------ settings and numbers
 
@@ -97,9 +101,13 @@ class RunFolder:
     def metrics(self) -> list[Facts]:
         """The epochs so far; a line cut short by a crash is left out."""
         path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        lines: list[Facts] = []
+        for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
+            try:
+                lines.append(json.loads(line))
+            except ValueError as error:
+                raise FolderError(f"{path} is damaged in line {len(lines) + 1}: {error}") from None
+        return lines
 
     def cut_metrics(self, epochs: int) -> None:
         """Forget the epochs after `epochs`: the checkpoint to go on from does not know them."""
@@ -126,7 +134,10 @@ class RunFolder:
         path = self.path / "instances.parquet"
         if not path.exists():
             raise FolderError(f"{path} is missing: the run has not finished; go on with --resume")
-        table = pyarrow.parquet.read_table(path)
+        try:
+            table = pyarrow.parquet.read_table(path)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise FolderError(f"{path} is damaged: {error}") from None
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def write_ledger(self, epoch: int, margin: Tensor, weight: Tensor, mask: Tensor) -> None:
@@ -138,10 +149,15 @@ class RunFolder:
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """(epoch, {"margin", "weight"}) of every epoch kept."""
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        for path in sorted((self.path / "ledger").glob("*.safetensors")):
-            yield int(path.stem), load_file(path)
+        for path in _by_epoch(self.path / "ledger", "*.safetensors"):
+            try:
+                tensors = load_file(path)
+            except (SafetensorError, OSError) as error:
+                raise FolderError(f"{path} is damaged: {error}") from None
+            yield int(path.stem), tensors
 
     # ------------------------------------------------------------ checkpoints
 
@@ -152,14 +168,15 @@ class RunFolder:
         content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         stem = self.path / "checkpoint" / f"{epoch:04d}"
         write_atomically(stem.with_suffix(".safetensors"), content)
-        note = {"epoch": epoch, "sha256": hashlib.sha256(content).hexdigest(), "facts": facts}
-        write_atomically(stem.with_suffix(".json"), as_json(note))
+        note = {"epoch": epoch, "facts": facts}
+        write_atomically(stem.with_suffix(".json"), as_json({"sha256": _digest(content, note), **note}))
         for old in self._checkpoints()[2:]:
             old.unlink()
             old.with_suffix(".safetensors").unlink(missing_ok=True)
 
     def load_checkpoint(self) -> tuple[int, dict[str, Tensor], Facts] | None:
         """The newest checkpoint that is whole; None where there is none at all."""
+        from safetensors import SafetensorError
         from safetensors.torch import load
 
         found = self._checkpoints()
@@ -167,16 +184,16 @@ class RunFolder:
             try:
                 note = json.loads(path.read_bytes())
                 content = path.with_suffix(".safetensors").read_bytes()
-                if hashlib.sha256(content).hexdigest() == note["sha256"]:
+                if note.pop("sha256") == _digest(content, note):
                     return int(note["epoch"]), load(content), note["facts"]
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
                 continue
         if found:
             raise FolderError(f"no checkpoint in {self.path / 'checkpoint'} is whole: start again in another folder")
         return None
 
     def _checkpoints(self) -> list[Path]:
-        return sorted((self.path / "checkpoint").glob("*.json"), reverse=True)
+        return _by_epoch(self.path / "checkpoint", "*.json")[::-1]
 
     def _read(self, name: str) -> Facts | None:
         path = self.path / name
@@ -186,4 +203,16 @@ class RunFolder:
             facts: Facts = json.loads(path.read_bytes())
         except ValueError as error:
             raise FolderError(f"{path} is damaged: {error}") from None
+        if not isinstance(facts, dict):
+            raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
         return facts
+
+
+def _by_epoch(folder: Path, pattern: str) -> list[Path]:
+    """The files that are named by an epoch, in the order of the epochs."""
+    return sorted((path for path in folder.glob(pattern) if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def _digest(content: bytes, note: Facts) -> str:
+    """Of the tensors and of what is said about them."""
+    return hashlib.sha256(content + as_json(note)).hexdigest()

@@ -55,20 +55,34 @@ def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
     return torch.where(margin <= median, left, math.exp(-0.5))
 
 
+def window_of(epochs: int | None) -> int:
+    """Over how many epochs "auto" measures a gain: a twenty-fourth of the training, 5 at 120 epochs."""
+    return max(2, round(epochs / 24)) if epochs else 3
+
+
+def levels_off(now: Tensor, before: Tensor, first: Tensor, n: Tensor) -> Tensor:
+    """Whether an accuracy on n instances has stopped rising fast.
+
+    Its gain since `before`, a window ago, is below a tenth of that since the `first` epoch, which is no accident itself
+    (three standard errors).
+    """
+    gain = now - first
+    return (now - before < 0.1 * gain) & (gain > 1.5 / n.sqrt())
+
+
 class Marvel(Method):
     """Remove instances whose margins stay negative.
 
     `warmup`: epochs of plain training, or "auto": the epoch where the training accuracy on the given labels stops
-    rising fast (its gain over two epochs is below a tenth of its gain since chance, from which it has risen by three
-    standard errors at least), before memorisation sets in; where `step` is told the accuracy on a clean validation
-    set, the epoch where that has not risen three times in a row. `wait`: how many negative margins in a row; "auto": a
-    fifteenth of the epochs, at least 2; 8 where they are not known.
+    rising fast (`levels_off`), before memorisation sets in; where `step` is told the accuracy on a clean validation
+    set, the epoch where that has not risen three times in a row.
+    `wait`: how many negative margins in a row; "auto": a fifteenth of the epochs, at least 2; 8 where not known.
     `cost`: what is weighted: "ce", "gce", "sce", "bootstrap", "label-smoothing", "focal", or a callable.
     """
 
     streak: Tensor  # (n,) negative margins in a row
     warm: Tensor  # 0-d, the last epoch of the warm-up
-    curve: Tensor  # (2,) accuracy on the given labels in the last epoch, and in the one before it
+    curve: Tensor  # accuracy on the given labels: of the first epoch, and of the last ones, newest first
     peak: Tensor  # (2,) best accuracy on validation so far (-1: never told), and how often it was told since
 
     def __init__(
@@ -94,7 +108,7 @@ class Marvel(Method):
         self.count_warmup, self.immediate, self.skips_removed = count_warmup, immediate, skip_removed
         self.remember("streak", torch.zeros(n, dtype=torch.int16))
         self.remember("warm", torch.tensor(NEVER if warmup == "auto" else int(warmup)))
-        self.remember("curve", torch.full((2,), torch.nan))
+        self.remember("curve", torch.full((1 + window_of(epochs),), torch.nan))
         self.remember("peak", torch.tensor([-1.0, 0.0]))
 
     def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
@@ -120,11 +134,10 @@ class Marvel(Method):
 
     def look_for_plateau(self, seen: Seen) -> None:
         """End the warm-up with this epoch where the accuracy on the given labels, or on validation, levels off."""
-        chance = 1 / self.classes
         now = (seen.margin > 0)[seen.mask].float().mean()
-        learnt = now - chance > 3 * (chance * (1 - chance) / seen.mask.sum()) ** 0.5
-        flat = learnt & (now - self.curve[1] < 0.1 * (now - chance))
-        self.curve = torch.stack([now, self.curve[0]])
+        first = torch.where(self.curve[0].isnan(), now, self.curve[0])
+        flat = levels_off(now, self.curve[-1], first, seen.mask.sum())
+        self.curve = torch.cat([first[None], now[None], self.curve[1:-1]])
         if self.validation is not None:
             best, since = self.peak
             self.peak = torch.stack(

@@ -1,0 +1,190 @@
+"""What every process of tests/test_torchrun.py does: `torchrun ... tests/together.py FOLDER`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from marvel import CE, METHODS, FolderError, Indexed, InvalidInput, Marvel
+from marvel.config import Config
+from marvel.data.core import Data
+from marvel.distributed import agree, ask_first, processes, rank, share, shares, together
+from marvel.run import Run, train
+from marvel.trainer import Trainer
+from toy import network, problem
+
+N, BATCH, EPOCHS = 98, 16, 6
+"""The last step has two instances: of four processes, two have none."""
+
+WAYS = {"ce": "cnn4", "marvel": "cnn4", "marvel+": "cnn4", "npcl": "cnn4", "ce with BatchNorm": "cnn2"}
+"""What is trained, with which network."""
+
+
+class Staged(CE):
+    """CE after a training of its own, in a folder of its own, whose logits it remembers."""
+
+    def __init__(self, n: int, classes: int, epochs: int | None = None) -> None:
+        super().__init__(n, classes, epochs)
+        self.remember("before", torch.zeros(n, classes))
+
+    def prepare(self, trainer: Trainer) -> Iterator[None]:
+        for _ in range(2):  # finished the first time, read back the second
+            stage, method = trainer.stage("before", epochs=2), CE(self.n, self.classes)
+            for _ in stage.run(method):
+                yield
+        self.before = yield from stage.logits(method)
+
+
+def images() -> Data:
+    """Three classes of small images, told apart by their brightest corner."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(N + 31, 1, 8, 8, generator=g)
+    y = torch.arange(N + 31) % 3
+    for k in range(3):
+        x[y == k, :, 4 * (k // 2) : 4 * (k // 2) + 4, 4 * (k % 2) : 4 * (k % 2) + 4] += 0.5
+    return Data("small", x[:N], y[:N], ("a", "b", "c"), x[N:], y[N:], augment="crop-flip")
+
+
+def settings(way: str, **changes: Any) -> Config:
+    method = way.split()[0]
+    options = {"warmup": 1, "wait": 2} if method.startswith("marvel") else {}
+    options |= {"burn_in": 2} if method == "npcl" else {}
+    return Config(
+        data="small", noise="symmetric", rate=0.3, method=method, network=WAYS.get(way, "cnn4"), epochs=EPOCHS,
+        batch=BATCH, lr=0.05, drops=(5,), device="cpu", oracle_rate=True, options=options,
+    ).but(**changes)  # fmt: skip
+
+
+def state(run: Run) -> dict[str, Tensor]:
+    """All that the run came to."""
+    assert run.record is not None
+    tensors, _ = run.trainer.state(run.method)
+    final = torch.tensor(run.record["curves"]["test_accuracy"])
+    return {"removed": run.method.removed, "test_accuracy": final, **tensors}
+
+
+def until(run: Run, epoch: int) -> Run:
+    """Train until that epoch is over, and leave it there."""
+    for shown in run.steps():
+        if shown is not None and shown.stage == "main" and shown.epoch == epoch:
+            break
+    return run
+
+
+def global_batches(world: int, epoch: int) -> Iterator[Tensor]:
+    """The indices of each step in a user's own loop, of all processes: the last are padded with some seen before."""
+    parts: list[Iterator[int]] = []
+    for r in range(world):
+        sampler = DistributedSampler(range(30), world, r, seed=7)  # type: ignore[arg-type]
+        sampler.set_epoch(epoch)
+        parts.append(iter(torch.tensor(list(sampler)).split(4)))
+    yield from (torch.cat(step) for step in zip(*parts, strict=True))
+
+
+class Own(nn.Module):
+    """A user's module that carries its criterion along and puts out the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network(seed=3)
+        self.criterion = Marvel(30, 3, warmup=1, wait=2)
+
+    def forward(self, x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+        loss: Tensor = self.criterion(self.network(x), y, index)
+        return loss
+
+
+def own_loop(batches: Callable[[int], Iterator[Any]], wrap: Callable[[nn.Module], nn.Module]) -> dict[str, Tensor]:
+    """A loop as a user writes it."""
+    own = Own()
+    module = wrap(own)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+    for epoch in range(EPOCHS):
+        for index, x, y in batches(epoch):
+            module(x, y, index).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        own.criterion.step()
+    return {name: tensor.clone() for name, tensor in own.state_dict().items()}
+
+
+class Toy(Dataset[tuple[Tensor, Tensor]]):
+    def __init__(self) -> None:
+        self.x, self.y, _ = problem(30, 3, noise=0.3, seed=1)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.x[index], self.y[index]
+
+
+def own_loop_of_one(world: int) -> dict[str, Tensor]:
+    """One process that sees the global batches of so many."""
+    toy = Toy()
+    return own_loop(lambda epoch: ((i, toy.x[i], toy.y[i]) for i in global_batches(world, epoch)), lambda m: m)
+
+
+def own_loop_of_many() -> dict[str, Tensor]:
+    sampler = DistributedSampler(Toy(), seed=7)
+    loader = DataLoader(Indexed(Toy()), batch_size=4, sampler=sampler)
+
+    def batches(epoch: int) -> Iterator[Any]:
+        sampler.set_epoch(epoch)
+        yield from loader
+
+    return own_loop(batches, DistributedDataParallel)
+
+
+def everywhere(error: type[Exception], act: Callable[[], object]) -> None:
+    """Every process is told, not only the one that found out."""
+    try:
+        act()
+    except error:
+        return
+    raise AssertionError(f"process {rank()} was not told")
+
+
+def refuse() -> None:
+    raise FolderError("no")
+
+
+def together_in(folder: Path, resume_to: int) -> None:
+    """Everything, as one of several processes; the results of the first in files."""
+    METHODS["staged"] = Staged
+    world, data = processes(), images()
+    # A folder that only the first process may touch, as on machines without a common disk.
+    home = folder if rank() == 0 else folder / f"elsewhere {rank()}"
+    for way in (*WAYS, "staged"):
+        run = train(settings(way), home / f"{way} {world}", data=data)
+        found = state(run)
+        for name, tensor in found.items():
+            agree(f"{name} {tensor.tolist()}")  # all processes have the same state, to the last bit
+        if rank() == 0:
+            torch.save(found, folder / f"{way} {world}.pt")
+    until(Run(settings("marvel+"), home / "resumed", resume=world != 2, data=data), resume_to)
+
+    found = own_loop_of_many()
+    agree(str({name: tensor.tolist() for name, tensor in found.items()}))
+    if rank() == 0:
+        torch.save(found, folder / f"own loop {world}.pt")
+
+    everywhere(FolderError, lambda: train(settings("ce"), home / f"ce {world}", data=data))
+    everywhere(FolderError, lambda: ask_first(refuse))
+    everywhere(InvalidInput, lambda: agree(str(rank())))
+    everywhere(InvalidInput, lambda: train(settings("ce", seed=rank()), data=data))
+    everywhere(InvalidInput, lambda: train(settings("ce with BatchNorm", batch=2 * world - 1), data=data))
+    assert sum(shares(10)) == 10
+    assert share(10).stop - share(10).start == shares(10)[rank()]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with together():
+        together_in(Path(sys.argv[1]), int(sys.argv[2]))
+    assert processes() == 1
