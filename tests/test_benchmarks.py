@@ -37,7 +37,7 @@ def test_every_piece_gives_rows_and_the_file_holds_them(benchmarks, tmp_path, ca
         assert part["rows"] and all("value" in row or "note" in row for row in part["rows"])
     assert "F.cross_entropy" in capsys.readouterr().out
 
-    benchmarks.main(["--quick", "--device", "cpu", "--only", "criterion", "--out", str(out)])
+    benchmarks.main(["--quick", "--device", "cpu", "--only", "full-run", "--out", str(out)])
     again = json.loads(out.read_text(encoding="utf-8"))
     assert list(again) == list(found) and again["state"] == found["state"]
 

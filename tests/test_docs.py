@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from marvel import METHODS
 from marvel.cli import main
@@ -44,6 +45,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     x = 2 * rng.standard_normal((3, 8))[kind] + rng.standard_normal((90, 8))
     names = np.array(["ash", "birch", "cedar"])[kind]
     np.savez("mine.npz", x=x, y=names)
+    for species in ("cat", "dog"):
+        Path("photos", species).mkdir(parents=True)
+        for k in range(4):
+            Image.fromarray(rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(f"photos/{species}/{k}.png")
     Path("labels.csv").write_text("species,height\n" + "".join(f"{name},1\n" for name in names))
     return tmp_path
 
@@ -91,7 +96,7 @@ def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     else:
         expected = []
     if words[0] == "train" and "--help" not in words:
-        words = [*words, "--epochs", "1", "--device", "cpu", "--quiet"]
+        words = [*words, "--epochs", "1", "--device", "cpu", "--workers", "0", "--quiet"]
         words += ["--resume"] if "--out" in words and Path(words[words.index("--out") + 1]).exists() else []
         words += ["--out", f"runs/{len(list(Path().glob('runs/*')))}"] if "--out" not in words else []
     if words[0] == "noise" and "--out" in words:

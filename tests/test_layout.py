@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "noise": {"errors"},
     "networks": {"errors"},
     "presets": {"errors"},
+    "paper": {"errors", "presets"},
     "method": {"errors", "distributed", "memory"},
     "methods": {"errors", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
@@ -45,7 +46,7 @@ ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
 ALLOWED["bench"] = ALLOWED["run"] | {"run"}
 ALLOWED["tune"] = ALLOWED["bench"] | {"bench"}
 ALLOWED["clean"] = ALLOWED["run"] | {"run"}
-ALLOWED["report"] = {"errors", "metrics", "runs"}
+ALLOWED["report"] = {"errors", "metrics", "runs", "paper", "catalogue", "methods"}
 ALLOWED["review"] = {"errors", "metrics", "runs", "data"}
 ALLOWED["catalogue"] = {"config", "method", "methods"}
 ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}

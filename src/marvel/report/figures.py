@@ -82,7 +82,8 @@ def _panel(axes: "Axes", records: Sequence[Record], key: str) -> None:
         axes.plot(range(1, len(values) + 1), values, color=colour, linestyle=dash, label=name, clip_on=False)
         fallen = [drop for drop in drops(record) if drop <= len(values)]
         heights = [values[drop - 1] for drop in fallen]
-        axes.plot(fallen, heights, "v", color=colour, markersize=5, clip_on=False)
+        if fallen:  # an empty line still takes part in the layout, in the corner of the page
+            axes.plot(fallen, heights, "v", color=colour, markersize=5, clip_on=False)
     title, subtitle = PANELS[key]
     axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
     axes.text(0, 1.045, subtitle, transform=axes.transAxes, fontsize=8.5, color=GREY)
