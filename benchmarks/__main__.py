@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
 def surroundings(device: torch.device, args: argparse.Namespace) -> dict[str, Any]:
     """Versions and hardware, and the command that measures the same again."""
     said = [f"--only {name}" for name in args.only or ()] + [f"--{f}" for f in ("quick", "full") if getattr(args, f)]
-    found = environment(device)
+    found: dict[str, Any] = environment(device)
     total = memory("MemTotal", "/proc/meminfo")
     return found | {
         "device": found["device"] if device.type == "cuda" else processor(),

@@ -4,12 +4,15 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.timing import quartiles, ratio
+from benchmarks.timing import quartiles, ratios
 
 
 @dataclass(frozen=True)
 class Row:
-    """`value` is a median, `low` and `high` are quartiles; `ratio` is to the peer, from the same rounds."""
+    """`value` is a median, `low` and `high` are quartiles; `ratio` is to the peer, from the same rounds.
+
+    It lies between `ratio_low` and `ratio_high` with 95% confidence; a target between them is neither met nor missed.
+    """
 
     what: str
     value: float | None
@@ -19,6 +22,8 @@ class Row:
     peer: str = ""
     peer_value: float | None = None
     ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
     target: str = ""
     met: bool | None = None
     note: str = ""
@@ -53,7 +58,9 @@ def compared(
     note: str = "",
 ) -> Row:
     """A figure beside its peer; `most` is the largest ratio that is good, `target` the same in words."""
-    found = ratio(mine, theirs)
+    ratio, low, high = ratios(mine, theirs)
+    if most is not None and low <= most < high:
+        note = "; ".join(filter(None, ["too close to tell", note]))
     mine, theirs = ([scale * sample for sample in samples] for samples in (mine, theirs))
     return Row(
         what,
@@ -62,9 +69,11 @@ def compared(
         *quartiles(mine),
         peer,
         statistics.median(theirs),
-        found,
+        ratio,
+        low,
+        high,
         target,
-        None if most is None else found <= most,
+        None if most is None or low <= most < high else ratio <= most,
         note,
     )
 

@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -99,7 +100,7 @@ def method(name: str, n: int) -> Found:
     for index in draws[:200]:
         criterion(logits, y, index)
     criterion.step()
-    calls = [1e6 * processor(lambda index=index: criterion(logits, y, index), 1) for index in draws[200:]]
+    calls = [1e6 * processor(partial(criterion, logits, y, index), 1) for index in draws[200:]]
     steps = [processor(criterion.step, 1) for _ in range(3)]
     low, middle, high = statistics.quantiles(calls, n=4)
     held = sum(tensor.nbytes for tensor in criterion.remembered().values() if tensor.shape[:1] == (n,))

@@ -40,7 +40,7 @@ def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
     elif device.type == "cuda":
         plans = [("resnet32", 128, 60, 40), ("resnet18", 128, 60, 40)]
     else:
-        plans = [("resnet32", 32, 40, 1), ("resnet18", 32, 20, 1)]
+        plans = [("resnet32", 32, 60, 1), ("resnet18", 32, 30, 1)]
     for network, batch, rounds, steps in plans:
         data = synthetic(batch * (8 if quick else 400 if device.type == "cuda" else 64))
         runs = {name: Live(name, data, network, batch, device) for name in (PLAIN, *METHODS)}

@@ -24,7 +24,7 @@ def cells(piece: str, row: Facts) -> tuple[str, ...]:
         with_spread(row) if "value" in row else "",
         row.get("peer", ""),
         f"{number(row['peer_value'])} {unit}" if "peer_value" in row else "",
-        against(row["ratio"]) if "ratio" in row else "",
+        against(row),
         row.get("target", ""),
         said,
     )
@@ -43,11 +43,19 @@ def with_spread(row: Facts) -> str:
     return f"{number(row['value'])} {row['unit']}{spread}"
 
 
-def against(ratio: float) -> str:
-    """0.01 -> 100x less, 1.02 -> +2.0%, 3 -> 3.0x"""
-    if ratio < 0.5:
-        return f"{1 / ratio:.3g}x less"
-    return f"{ratio:.3g}x" if ratio > 2 else f"{100 * (ratio - 1):+.1f}%"
+def against(row: Facts) -> str:
+    """0.01 -> 100x less, 1.02 -> +2.0%, 3 -> 3x; the percents with what they lie between."""
+    ratio = row.get("ratio")
+    if ratio is None:
+        return ""
+    if not 0.5 <= ratio <= 2:
+        return f"{1 / ratio:.3g}x less" if ratio < 1 else f"{ratio:.3g}x"
+    low, high = row.get("ratio_low", ratio), row.get("ratio_high", ratio)
+    return percent(ratio) + (f" ({percent(low)} to {percent(high)})" if low != high else "")
+
+
+def percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f}%"
 
 
 def lines(found: Facts) -> list[tuple[str, ...]]:

@@ -1,14 +1,16 @@
 """Images a second of training: as written, captured, compiled; alone and packed.
 
 The peer is the loop people write: a dataset that crops and flips on the CPU in worker processes, `.cuda()`, autocast to
-bfloat16, cross entropy, nothing captured. Times exclude building and capture.
+bfloat16, cross entropy, nothing captured. Times exclude building and capture. On a CPU the two take turns on one
+thread, without workers, and the seconds are the processor's.
 """
 
 import os
 import statistics
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -16,93 +18,95 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.problem import settings, synthetic
-from benchmarks.rows import Row
-from benchmarks.timing import quartiles, synchronize
+from benchmarks.rows import Row, compared, measured
+from benchmarks.timing import in_turns, quartiles
 from marvel import networks
 from marvel.data.core import Data
 from marvel.fast import pack
 from marvel.run import Run
 
 ORDINARY = "DataLoader loop"
-
-
-@dataclass(frozen=True)
-class Way:
-    """How the step is run, and how many runs side by side."""
-
-    name: str
-    packs: tuple[int, ...]
+WAYS = {"plain": (1,), "captured": (1, 2, 4, 8), "compiled": (1, 4)}
+"""How the step is run, and how many runs side by side."""
 
 
 def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
-    if quick:
-        names, ways, batch, n, seconds = ["cnn2"], [Way("plain", (1,))], 8, 64, 0.0
-    elif device.type == "cuda":
-        ways = [Way("plain", (1,)), Way("captured", (1, 2, 4, 8)), Way("compiled", (1, 4))]
-        names, batch, n, seconds = ["resnet32", "resnet18"], 128, 12_800 + 80, 3.0
+    if device.type == "cuda" and not quick:
+        for network in ("resnet32", "resnet18"):
+            yield from on_gpu(device, network, 128, 3.0)
     else:
-        names, ways, batch, n, seconds = ["resnet32"], [Way("plain", (1,))], 32, 1_280, 20.0
-    data = synthetic(n)
-    for network in names:
-        workers = 0 if quick else min(8, os.cpu_count() or 1)
-        peer = ordinary(data, network, batch, workers, device, seconds)
-        yield rate(f"{ORDINARY}, {workers} workers, {network}, batch {batch}", peer)
-        for way in ways:
-            for packed in way.packs:
-                speeds, build = packs(data, network, way.name, packed, batch, device, seconds)
-                what = f"marvel, {way.name}, {network}" + (f", {packed} packed" if packed > 1 else "")
-                yield rate(what, speeds, peer, f"after {build:.1f} s of building" if not quick else "")
+        yield on_one_thread(device, *(("cnn2", 8, 1) if quick else ("resnet32", 32, 40)))
 
 
-def rate(what: str, speeds: list[float], peer: list[float] | None = None, note: str = "") -> Row:
-    value = statistics.median(speeds)
-    if peer is None:
-        return Row(what, value, "images/s", *quartiles(speeds))
+def on_one_thread(device: torch.device, network: str, batch: int, rounds: int) -> Row:
+    data = synthetic(64 * batch)
+    loops = {
+        "marvel": trainings(data, network, "plain", 1, batch, device),
+        ORDINARY: ordinary(data, network, batch, 0, device),
+    }
+    for loop in loops.values():
+        next(loop), next(loop)
+    speeds = in_turns({name: partial(speed, loop, time.process_time) for name, loop in loops.items()}, rounds)
+    return compared(f"marvel, plain, {network}", speeds["marvel"], ORDINARY, speeds[ORDINARY], "images/s")
+
+
+def on_gpu(device: torch.device, network: str, batch: int, seconds: float) -> Iterator[Row]:
+    data = synthetic(100 * batch + 80)
+    workers = min(8, os.cpu_count() or 1)
+    peer = steady(ordinary(data, network, batch, workers, device), len(data) // batch, seconds)
+    yield measured(f"{ORDINARY}, {workers} workers, {network}", peer, "images/s")
     theirs = statistics.median(peer)
-    return Row(what, value, "images/s", *quartiles(speeds), ORDINARY, theirs, value / theirs, note=note)
+    for way, packs in WAYS.items():
+        for packed in packs:
+            began = time.perf_counter()
+            loop = trainings(data, network, way, packed, batch, device)
+            # An epoch each, past the capture and the last batch, whose size is another.
+            for _ in range(packed * (len(data) // batch + 2)):
+                next(loop)
+            torch.cuda.synchronize()
+            build = time.perf_counter() - began
+            speeds = steady(loop, 0, seconds, 50 * packed)
+            value = statistics.median(speeds)
+            yield Row(
+                f"marvel, {way}, {network}" + (f", {packed} packed" if packed > 1 else ""),
+                value,
+                "images/s",
+                *quartiles(speeds),
+                ORDINARY,
+                theirs,
+                value / theirs,
+                note=f"after {build:.1f} s of building and a first epoch",
+            )
 
 
-def packs(
-    data: Data, network: str, way: str, packed: int, batch: int, device: torch.device, seconds: float
-) -> tuple[list[float], float]:
-    """Steady images a second of `packed` runs side by side, and the seconds before it was steady."""
-    config = settings("marvel", network, device, batch=batch, fast=way != "plain", compile=way == "compiled")
-    began = time.perf_counter()
-    runs = [Run(config.but(seed=k), data=data) for k in range(packed)]
-    turns = pack(run.steps() for run in runs)
-
-    def forward(steps: int) -> int:
-        """Take some steps; returns how many epochs ended."""
-        shown = [next(turns)[1] for _ in range(steps)]
-        for what in shown:
-            if isinstance(what, Exception):
-                raise what
-        return sum(what is not None for what in shown)
-
-    ended = 0
-    while ended < packed:  # one epoch each, past the capture and the last batch, whose size is another
-        ended += forward(1)
-    synchronize(device)
-    build = time.perf_counter() - began
-
-    def block() -> int:
-        steps = 50 * packed if device.type == "cuda" else 1
-        forward(steps)
-        return steps * batch
-
-    return steady(block, device, seconds), build
+def speed(loop: Iterator[int], clock: Callable[[], float], steps: int = 1) -> float:
+    """Images a second of the loop's next steps."""
+    began = clock()
+    images = sum(islice(loop, steps))
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return images / (clock() - began)
 
 
-def steady(block, device: torch.device, seconds: float) -> list[float]:  # type: ignore[no-untyped-def]
-    """The images a second of each block, for so many seconds."""
-    speeds: list[float] = []
+def steady(loop: Iterator[int], first: int, seconds: float, steps: int = 50) -> list[float]:
+    """Images a second, block by block, after so many first steps and for so many seconds."""
+    sum(islice(loop, first))
+    torch.cuda.synchronize()
     end = time.perf_counter() + seconds
-    while not speeds or time.perf_counter() < end:
-        began = time.perf_counter()
-        images = block()
-        synchronize(device)
-        speeds.append(images / (time.perf_counter() - began))
+    speeds = []
+    while time.perf_counter() < end:
+        speeds.append(speed(loop, time.perf_counter, steps))
     return speeds
+
+
+def trainings(data: Data, network: str, way: str, packed: int, batch: int, device: torch.device) -> Iterator[int]:
+    """Marvel's, side by side: the images of each step, 0 where only an epoch ended."""
+    config = settings("marvel", network, device, batch=batch, fast=way != "plain", compile=way == "compiled")
+    runs = [Run(config.but(seed=k), data=data) for k in range(packed)]
+    for _, shown in pack(run.steps() for run in runs):
+        if isinstance(shown, Exception):
+            raise shown
+        yield batch if shown is None else 0
 
 
 class Augmented(Dataset[tuple[Tensor, Tensor]]):
@@ -123,8 +127,8 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
         return (x / 255 - self.mean) / self.std, self.data.y[index]
 
 
-def ordinary(data: Data, network: str, batch: int, workers: int, device: torch.device, seconds: float) -> list[float]:
-    """The peer's images a second, past its first epoch."""
+def ordinary(data: Data, network: str, batch: int, workers: int, device: torch.device) -> Iterator[int]:
+    """The peer: the images of each step."""
     on_gpu = device.type == "cuda"
     loader = DataLoader(
         Augmented(data),
@@ -137,24 +141,12 @@ def ordinary(data: Data, network: str, batch: int, workers: int, device: torch.d
     )
     net = networks.build(network, len(data.classes), data.shape).to(device)
     optimizer = torch.optim.SGD(net.parameters(), 0.01, 0.9, weight_decay=2e-4)
-
-    def forever() -> Iterator[int]:
-        while True:
-            for x, y in loader:
-                x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-                with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-                    loss = F.cross_entropy(net(x), y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                yield len(x)
-
-    turns = forever()
-    for _ in range(len(loader) if on_gpu else 2):
-        next(turns)
-    synchronize(device)
-
-    def block() -> int:
-        return sum(next(turns) for _ in range(50 if on_gpu else 1))
-
-    return steady(block, device, seconds)
+    while True:
+        for x, y in loader:
+            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+                loss = F.cross_entropy(net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield len(x)

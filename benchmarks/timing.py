@@ -66,5 +66,9 @@ def quartiles(samples: list[float]) -> tuple[float, float]:
     return low, high
 
 
-def ratio(mine: list[float], theirs: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
+def ratios(mine: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """The median of the rounds' ratios, and the two that it lies between with 95% confidence, by their ranks."""
+    found = sorted(a / b for a, b in zip(mine, theirs, strict=True))
+    n = len(found)
+    first = max(0, int(n / 2 - 0.98 * n**0.5))
+    return statistics.median(found), found[first], found[n - 1 - first]

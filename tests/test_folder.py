@@ -6,8 +6,10 @@ import torch
 from PIL import Image
 
 from marvel import data as datasets
+from marvel.config import Config
 from marvel.data.folder import ImageFiles, read_folder, read_image
-from marvel.errors import DataError
+from marvel.errors import DataError, InvalidInput
+from marvel.run import Run, train
 
 
 def picture(colour: tuple[int, int, int], width: int = 40, height: int = 24) -> Image.Image:
@@ -82,3 +84,34 @@ def test_the_fingerprint_follows_names_and_lengths(folder):
     assert before == datasets.load(str(folder)).fingerprint()
     picture((1, 2, 3), 80, 80).save(folder / "train" / "red" / "00.jpg")
     assert datasets.load(str(folder)).fingerprint() != before
+
+
+def settings(folder, **changes) -> Config:
+    return Config(
+        data=str(folder), size=16, network="cnn2", epochs=8, batch=8, lr=0.05, method="marvel", seed=0,
+        options={"warmup": 2, "wait": 2},
+    ).but(**changes)  # fmt: skip
+
+
+def test_a_folder_is_trained_on_from_disk(folder):
+    run = train(settings(folder, workers=1))
+    assert run.config.source == "streamed" and run.record["final"]["test_accuracy"] == 1.0
+
+
+def test_from_disk_or_from_memory_the_run_is_the_same(folder):
+    data = datasets.load(str(folder), size=16)
+    images = torch.stack([data.x[i] for i in range(len(data))])
+    test = torch.stack([data.test_x[i] for i in range(len(data.test_x))])
+    inside = datasets.Data(
+        data.name, images, data.y, data.classes, test, data.test_y, None, data.augment, data.mean, data.std
+    )
+    ours, theirs = train(settings(folder, workers=0)), train(settings(folder), data=inside)
+    assert theirs.config.source == "resident"
+    for a, b in zip(ours.networks, theirs.networks, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+    assert ours.record["curves"] == theirs.record["curves"]
+
+
+def test_files_cannot_be_resident(folder):
+    with pytest.raises(InvalidInput, match="are streamed"):
+        Run(settings(folder, source="resident"))

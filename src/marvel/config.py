@@ -54,8 +54,13 @@ class Config:
     compile: bool = setting(False, "compile the network with torch.compile")
     hold_out: float = setting(0.0, "share of the training set to hold out, with clean labels, as a validation set")
     protocol: str = setting("final", "which epoch counts: final, validation (its lowest error) or last10 (their mean)")
-    source: str = setting("resident", "where the data lives: resident (on the device) or streamed (by workers)")
-    workers: int = setting(0, "worker processes of a streamed source")
+    size: int | None = setting(
+        None, "the side of the images of a folder, in pixels; default: the first one's, at most 224"
+    )
+    source: str = setting("auto", "where the data lives: resident (on the device), streamed (read by workers), or auto")
+    workers: int | None = setting(
+        None, "processes that read a streamed source; default: one a core for files, else none"
+    )
     seed: int = setting(0, "one seed for noise, initialisation, order and views")
     device: str = setting("auto", "cpu, cuda, or auto")
     threads: int = setting(1, "CPU threads; small networks are fastest on one")
@@ -79,7 +84,7 @@ class Config:
             "optimizer": ("sgd", "adamw"),
             "precision": ("auto", "float32", "bf16"),
             "protocol": ("final", "validation", "last10"),
-            "source": ("resident", "streamed"),
+            "source": ("auto", "resident", "streamed"),
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -88,7 +93,14 @@ class Config:
             raise InvalidInput("protocol 'validation' needs a validation set: add --hold-out 0.1")
 
     def _check_numbers(self) -> None:
-        for name, least in (("epochs", 1), ("batch", 2), ("threads", 1), ("workers", 0), ("checkpoint_every", 0)):
+        for name, least in (
+            ("epochs", 1),
+            ("batch", 2),
+            ("threads", 1),
+            ("workers", 0),
+            ("size", 8),
+            ("checkpoint_every", 0),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInput(f"{name} must be at least {least}, got {value}")
@@ -126,7 +138,7 @@ class Config:
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Data": ("data", "root", "source", "workers"),
+    "Data": ("data", "root", "size", "source", "workers"),
     "Noise": ("noise", "rate", "rates", "noise_file"),
     "Method": ("method", "oracle_rate"),
     "Training": (

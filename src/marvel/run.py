@@ -1,6 +1,7 @@
 """One run: settings -> data + noise + network + method -> run folder."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from marvel import data as datasets
 from marvel.config import Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
+from marvel.data.folder import ImageFiles
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
@@ -40,7 +42,7 @@ class Run:
     def __init__(
         self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
     ) -> None:
-        data = datasets.load(config.data, config.root) if data is None else data
+        data = datasets.load(config.data, config.root, config.size) if data is None else data
         self.config = config = resolve(config, data)
         torch.set_num_threads(config.threads)
         self.folder = None if out is None else RunFolder(out)
@@ -59,15 +61,10 @@ class Run:
         self.clean = (given == truth) if config.noise != "none" or data.clean is not None else None
 
         views = Views(data.mean, data.std, data.augment, data.shape).to(self.device)
-        source: Source = (
-            Resident(data.x, self.device)
-            if config.source == "resident"
-            else Streamed(data.x, self.device, config.workers)
-        )
         test = None if data.test_x is None or data.test_y is None else self.labelled(data.test_x, data.test_y)
         self.trainer = Trainer(
             config,
-            source,
+            self.source(data.x),
             views,
             given,
             len(data.classes),
@@ -87,8 +84,14 @@ class Run:
         if self.folder is not None:
             ask_first(partial(self.claim, self.folder, resume))
 
-    def labelled(self, x: torch.Tensor, y: torch.Tensor) -> Labelled:
-        return Labelled(x.to(self.device), y.to(self.device))
+    def source(self, x: torch.Tensor | ImageFiles) -> Source:
+        """Where batches come from: tensors live on the device, files are read by workers."""
+        if isinstance(x, torch.Tensor) and self.config.source == "resident":
+            return Resident(x, self.device)
+        return Streamed(x, self.device, self.config.workers or 0)
+
+    def labelled(self, x: torch.Tensor | ImageFiles, y: torch.Tensor) -> Labelled:
+        return Labelled(self.source(x), y.to(self.device))
 
     def build_method(self) -> Method:
         """The method, told what it needs and no more."""
@@ -237,12 +240,15 @@ def resolve(config: Config, data: Data) -> Config:
     stretch = epochs / preset.epochs
     options = dict(config.options)
     if "warmup" in options_of(METHODS[config.method]):
-        warmup = preset.warmup if isinstance(preset.warmup, str) else round(preset.warmup * stretch)
+        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
         options.setdefault("warmup", warmup)
     device = device_for(config.device)
     precision = config.precision
     if precision == "auto":
         precision = "bf16" if device.startswith("cuda") else "float32"
+    files = not isinstance(data.x, torch.Tensor)
+    if files and config.source == "resident":
+        raise InvalidInput("images in a folder are streamed: leave out --source, or put them into an .npz file")
     drops = config.drops
     if drops is None:
         # At least 1: a short run too begins with the learning rate as it is.
@@ -254,6 +260,8 @@ def resolve(config: Config, data: Data) -> Config:
         drops=drops,
         device=device,
         precision=precision,
+        source=("streamed" if files else "resident") if config.source == "auto" else config.source,
+        workers=(os.cpu_count() or 1 if files else 0) if config.workers is None else config.workers,
         options=options,
     )
 
@@ -277,6 +285,8 @@ def corrupt(config: Config, data: Data) -> noise.Corruption:
     if config.noise in ("symmetric", "symmetric-inclusive", "circular", "class-dependent", "instance"):
         options["rate"] = config.rate
     if config.noise == "instance":
+        if not isinstance(data.x, torch.Tensor):
+            raise InvalidInput("noise 'instance' needs all instances in memory: put them into an .npz file")
         options["features"] = data.x.flatten(1).float().numpy()
     if config.noise == "pair":
         options["rates"] = config.rates

@@ -56,9 +56,9 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A set to judge by: raw instances and their clean labels, on the device."""
+    """A set to judge by: raw instances and their clean labels."""
 
-    x: Tensor
+    source: Source
     y: Tensor
 
 
@@ -172,16 +172,16 @@ class Trainer:
 
     def logits(self, method: Method) -> Generator[None, None, Tensor]:
         """(n, classes), of every training instance, in evaluation mode and without augmentation."""
-        n = len(self.source)
-        mine = torch.arange(n, device=self.device)[share(n)].split(EVALUATION_BATCH)
-        logits = yield from self.evaluate(method, self.source.stream(mine))
-        return logits if processes() == 1 else gather(logits, sizes=shares(n))[0]
+        logits = yield from self.evaluate(method, self.source)
+        return logits if processes() == 1 else gather(logits, sizes=shares(len(self.source)))[0]
 
-    def evaluate(self, method: Method, raws: Iterator[Tensor]) -> Generator[None, None, Tensor]:
+    def evaluate(self, method: Method, source: Source) -> Generator[None, None, Tensor]:
+        """The logits of this process's share of a source, in evaluation mode and without augmentation."""
         for network in self.every_network:
             network.eval()
         found = []
-        for raw in raws:
+        mine = torch.arange(len(source), device=self.device)[share(len(source))]
+        for raw in source.stream(torch.split(mine, EVALUATION_BATCH)):
             with torch.no_grad(), self.autocast():
                 found.append(method.predict(self.every_network, self.views.plain(raw)).float())
             yield
@@ -191,9 +191,8 @@ class Trainer:
         """Every process judges its share of the set, and the hits are summed: the same number for all."""
         if on is None:
             return None
-        mine = share(len(on.y))
-        logits = yield from self.evaluate(method, iter(on.x[mine].split(EVALUATION_BATCH)))
-        return int(total((logits.argmax(1) == on.y[mine]).sum())) / len(on.y)
+        logits = yield from self.evaluate(method, on.source)
+        return int(total((logits.argmax(1) == on.y[share(len(on.y))]).sum())) / len(on.y)
 
     # ------------------------------------------------------------ what surrounds them
 
