@@ -1,112 +1,109 @@
 """How what a method remembers grows with the number of instances, on the CPU, beside the `aum` package's dicts.
 
-Each size is measured in a process of its own, whose memory begins at nothing:
+Each size is measured in a process of its own, whose memory begins at nothing. A forward call takes turns with one of
+the smallest size in the same process.
 
-    python -m benchmarks.state marvel 1000000
+    python -m benchmarks.state marvel 10000000 1000000
 """
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.criterion import METHODS, SIZE
-from benchmarks.rows import Row, missing
-from benchmarks.timing import processor
+from benchmarks.rows import Row, compared, measured, missing
+from benchmarks.timing import in_turns, processor
 
 CLASSES = 10
 ROOM = 80
 """Bytes of free memory an instance that a measurement is allowed to take."""
 
-Found = dict[str, float]
+Found = dict[str, Any]
 
 
 def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
-    sizes = (20_000, 30_000) if quick else (1_000_000, 10_000_000, 100_000_000)
+    smallest, *larger = (20_000, 30_000) if quick else (1_000_000, 10_000_000, 100_000_000)
     ask = here if quick else apart
-    peer = ask("aum", sizes[0])
-    theirs = peer.get("bytes")
+    theirs = ask("aum", smallest, smallest).get("bytes")
     for name in ("marvel", "marvel+"):
-        first: Found = {}
-        for n in sizes:
+        for n in (smallest, *larger):
             what = f"{name}, n={n:,}"
             free = memory("MemAvailable", "/proc/meminfo")
             if free is not None and free < ROOM * n:
                 reason = f"needs {ROOM * n / 2**30:.0f} GiB free, {free / 2**30:.0f} are"
                 yield missing(f"{what}: all of it", "", reason)
                 continue
-            found = ask(name, n)
-            if not first:
-                first = found
-                yield Row(
-                    f"{name}: state an instance",
-                    found["bytes"],
-                    "bytes",
-                    peer=f"aum, n={sizes[0]:,}" if theirs else "",
-                    peer_value=theirs,
-                    ratio=found["bytes"] / theirs if theirs else None,
-                    target="24 bytes at most",
-                    met=found["bytes"] <= 24,
-                    note="" if theirs else "peer aum is not installed",
-                )
+            found = ask(name, n, smallest)
+            if n == smallest:
+                yield an_instance(name, found["bytes"], theirs, smallest)
             if "peak" in found:
-                yield Row(f"{what}: peak memory beyond torch's", found["peak"] / 2**30, "GiB", note=of_state(found, n))
-            yield Row(f"{what}: step()", found["step"], "s")
-            yield Row(
-                f"{what}: forward",
-                found["forward"],
-                "µs",
-                low=found["low"],
-                high=found["high"],
-                peer="" if found is first else f"n={sizes[0]:,}",
-                peer_value=None if found is first else first["forward"],
-                ratio=None if found is first else found["forward"] / first["forward"],
-            )
+                times = f"{found['peak'] / (n * found['bytes']):.1f} times the state"
+                yield Row(f"{what}: peak memory beyond torch's", found["peak"] / 2**30, "GiB", note=times)
+            yield measured(f"{what}: step()", found["step"], "s")
+            if n > smallest:
+                forward = f"{what}: forward"
+                yield compared(
+                    forward, found["forward"], f"n={smallest:,}", found["forward of the smallest"], "µs", 1e6
+                )
 
 
-def of_state(found: Found, n: int) -> str:
-    return f"{found['peak'] / (n * found['bytes']):.1f} times the state"
+def an_instance(name: str, ours: float, theirs: float | None, n: int) -> Row:
+    what, target = f"{name}: state an instance", "at most 24 bytes"
+    if theirs is None:
+        return Row(what, ours, "bytes", target=target, met=ours <= 24, note="peer aum is not installed")
+    peer = f"aum, n={n:,}"
+    return Row(what, ours, "bytes", peer=peer, peer_value=theirs, ratio=ours / theirs, target=target, met=ours <= 24)
 
 
-def here(name: str, n: int) -> Found:
+def here(name: str, n: int, smallest: int) -> Found:
     """Measure in this process."""
-    return aum(n) if name == "aum" else method(name, n)
+    return aum(n) if name == "aum" else method(name, n, smallest)
 
 
-def apart(name: str, n: int) -> Found:
+def apart(name: str, n: int, smallest: int) -> Found:
     """Measure in a new process."""
-    asked = [sys.executable, "-m", "benchmarks.state", name, str(n)]
-    done = subprocess.run(asked, check=True, capture_output=True, text=True)
-    found: Found = json.loads(done.stdout)
+    asked = [sys.executable, "-m", "benchmarks.state", name, str(n), str(smallest)]
+    found: Found = json.loads(subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return found
 
 
-def method(name: str, n: int) -> Found:
+def method(name: str, n: int, smallest: int) -> Found:
     g = torch.Generator().manual_seed(0)
-    logits = torch.randn(SIZE, CLASSES, generator=g)
-    y = torch.randint(CLASSES, (SIZE,), generator=g)
-    draws = torch.randint(n, (400, SIZE), generator=g)
+    logits, y = torch.randn(SIZE, CLASSES, generator=g), torch.randint(CLASSES, (SIZE,), generator=g)
     METHODS[name](SIZE, CLASSES)(logits, y, torch.arange(SIZE))  # what torch loads at the first call is not ours
     forget_peak()
     before = memory("VmRSS")
     criterion = METHODS[name](n, CLASSES)
     for tensor in criterion.remembered().values():
         tensor.mul_(1)  # memory counts once it was written
-    for index in draws[:200]:
-        criterion(logits, y, index)
-    criterion.step()
-    calls = [1e6 * processor(partial(criterion, logits, y, index), 1) for index in draws[200:]]
     steps = [processor(criterion.step, 1) for _ in range(3)]
-    low, middle, high = statistics.quantiles(calls, n=4)
-    held = sum(tensor.nbytes for tensor in criterion.remembered().values() if tensor.shape[:1] == (n,))
-    found = {"bytes": held / n, "step": statistics.median(steps), "forward": middle, "low": low, "high": high}
     peak = memory("VmHWM")
-    return found if peak is None or before is None else found | {"peak": max(0, peak - before)}
+    held = sum(tensor.nbytes for tensor in criterion.remembered().values() if tensor.shape[:1] == (n,))
+    found: Found = {"bytes": held / n, "step": steps}
+    if peak is not None and before is not None:
+        found["peak"] = max(0, peak - before)
+    if n > smallest:
+        calls = {
+            "forward": one_call(criterion, logits, y, g),
+            "forward of the smallest": one_call(METHODS[name](smallest, CLASSES), logits, y, g),
+        }
+        in_turns(calls, 20)
+        found |= in_turns(calls, 100)
+    return found
+
+
+def one_call(criterion: Any, logits: Tensor, y: Tensor, g: torch.Generator) -> Any:
+    """Seconds of a forward call on instances from everywhere, others each time."""
+    draws = cycle(torch.randint(criterion.n, (120, SIZE), generator=g))
+    return lambda: processor(partial(criterion, logits, y, next(draws)), 1)
 
 
 def aum(n: int) -> Found:
@@ -142,4 +139,4 @@ def forget_peak() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps(here(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(here(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -67,8 +67,12 @@ def quartiles(samples: list[float]) -> tuple[float, float]:
 
 
 def ratios(mine: list[float], theirs: list[float]) -> tuple[float, float, float]:
-    """The median of the rounds' ratios, and the two that it lies between with 95% confidence, by their ranks."""
-    found = sorted(a / b for a, b in zip(mine, theirs, strict=True))
-    n = len(found)
+    """The middle of the rounds' ratios."""
+    return middle([a / b for a, b in zip(mine, theirs, strict=True)])
+
+
+def middle(samples: list[float]) -> tuple[float, float, float]:
+    """The median, and the two samples that it lies between with 95% confidence, by their ranks."""
+    ranked, n = sorted(samples), len(samples)
     first = max(0, int(n / 2 - 0.98 * n**0.5))
-    return statistics.median(found), found[first], found[n - 1 - first]
+    return statistics.median(ranked), ranked[first], ranked[n - 1 - first]

@@ -670,7 +670,7 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     other.write_text("x,y\n")
     with pytest.raises(DataError, match="an .npz file"):
         load(str(other))
-    with pytest.raises(DataError, match="an .npz file"):
+    with pytest.raises(DataError, match="at least two classes"):
         load(str(tmp_path))
 
 

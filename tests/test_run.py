@@ -70,7 +70,7 @@ def test_a_change_of_epochs_stretches_the_schedule(
 def test_what_is_given_is_left_as_it_is() -> None:
     given = Config(
         data="cifar10", method="marvel", network="mlp", epochs=60, lr=0.3, drops=(7,), options={"warmup": 9, "wait": 2},
-        device="cpu", precision="bf16",
+        device="cpu", precision="bf16", source="streamed", workers=1,
     )  # fmt: skip
     assert resolve(given, toy()) == given
     assert resolve(given.but(drops=()), toy()).drops == ()
@@ -95,7 +95,9 @@ def test_every_preset_can_be_asked_for(name: str) -> None:
 def test_nothing_is_left_open_and_precision_follows_the_device() -> None:
     found = resolve(Config(data="mine", device="cpu"), toy())
     assert (found.device, found.precision) == ("cpu", "float32")
-    assert None not in [value for key, value in found.facts().items() if key not in ("root", "noise_file", "weights")]
+    assert (found.source, found.workers) == ("resident", 0)
+    open_ended = {"root", "noise_file", "weights", "size"}
+    assert None not in [value for key, value in found.facts().items() if key not in open_ended]
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "cpuu"])

@@ -81,9 +81,9 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 
 def results(record: dict[str, Any] | None) -> dict[str, Any]:
-    """A record less how long the run took."""
+    """A record less how long the run took and where."""
     assert record is not None
-    return {key: value for key, value in record.items() if key != "seconds"}
+    return {key: value for key, value in record.items() if key not in ("seconds", "environment")}
 
 
 def files(folder: Path) -> dict[str, Any]:

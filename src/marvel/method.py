@@ -197,12 +197,12 @@ class Method(Memory):
     def draws(self, generator: torch.Generator, size: int) -> Iterable[Tensor | tuple[Tensor, ...]]:
         """The steps of an epoch: one list of indices a step, or several. Default: a permutation, cut into batches.
 
-        The last batch is trained as it is, but never a single instance (BatchNorm has no variance then).
+        The last batch is trained as it is, but never a single instance, of which BatchNorm knows no variance.
         """
         order = torch.randperm(self.n, generator=generator)
         if self.skips_removed:
             order = order[~self.removed.cpu()[order]]
-        steps = list(torch.split(order, size))
+        steps = list(torch.split(order, size)) if len(order) > 1 or not self.skips_removed else []
         if len(steps) > 1 and len(steps[-1]) == 1:
             steps[-2:] = [torch.cat(steps[-2:])]
         return steps

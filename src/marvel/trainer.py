@@ -6,6 +6,7 @@ Every loop is a generator that yields once a step, so that several runs can take
 
 import copy
 import hashlib
+import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -32,7 +33,7 @@ from marvel.distributed import (
     total,
     writes_files,
 )
-from marvel.errors import FolderError, InvalidInput
+from marvel.errors import FolderError, InvalidInput, NonFinite
 from marvel.half import InHalf
 from marvel.ledger import Ledger
 from marvel.method import Batch, Method, Seen
@@ -311,6 +312,8 @@ class Trainer:
     def finish(self, method: Method, seen: Seen, accuracies: dict[str, float | None]) -> Epoch:
         """Write down what the epoch showed."""
         loss = float(self.total) / self.step_count if self.step_count else None
+        if loss is not None and not math.isfinite(loss):
+            raise NonFinite(f"the loss of epoch {self.epoch} is {loss}; lower the learning rate")
         line = {
             "epoch": self.epoch,
             "train_loss": loss,
@@ -354,6 +357,8 @@ class Trainer:
         """Go on from the newest checkpoint; False where there is none."""
         found = self.checkpoint()
         if found is None or self.folder is None:
+            if self.folder is not None and writes_files():
+                self.folder.cut_metrics(0)
             return False
         epoch, tensors, facts = found
         if facts["fingerprint"] != self.fingerprint:

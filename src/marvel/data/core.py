@@ -153,7 +153,9 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index], clean=clean)
 
     def hold_out(self, share: float, rng: np.random.Generator) -> tuple["Data", "Instances", Tensor]:
-        """Sets a random share of the training instances aside: (the rest, held-out x, held-out given labels).
+        """Sets a random share of the training instances aside: (the rest, held-out x, held-out labels).
+
+        The labels are the clean ones where they are known.
 
         Every class gives the same share, up to rounding, so that the held-out accuracy is not one of other class
         frequencies. Both parts keep the order of the instances.
@@ -168,7 +170,8 @@ class Data:
         if not held.any() or held.all():
             raise InvalidInput(f"{self.name}: holding out {share} of {len(self)} instances leaves one part empty")
         inside, outside = torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))
-        return self.take(inside), self.x[outside], self.y[outside]
+        truth = self.y if self.clean is None else self.clean
+        return self.take(inside), self.x[outside], truth[outside]
 
 
 def _kind(x: "Instances") -> str:
