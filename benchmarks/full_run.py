@@ -33,7 +33,7 @@ def rows(device: torch.device, quick: bool = False, full: bool = False) -> Itera
     build = min(built) - alone
     yield measured(f"an epoch of training, {network}, n={n:,}", samples["alone"], "s")
     yield compared(f"an epoch with evaluation on {test:,}", samples["evaluated"], "without", samples["alone"], "s")
-    yield Row("building, capture included", build, "s", note="first epoch less a later one")
+    yield Row("building: compiled and captured", build, "s", note="first epoch less a later one")
     yield Row(f"{EPOCHS} epochs: training alone", EPOCHS * alone, "s", note="computed from three epochs")
     yield Row(f"{EPOCHS} epochs: evaluation after each", EPOCHS * (evaluated - alone), "s", note="computed likewise")
     if full:
@@ -49,7 +49,8 @@ class Timed:
 
     def __init__(self, data: Data, network: str, device: torch.device, epochs: int = 10_000) -> None:
         self.began = time.perf_counter()
-        self.run = Run(settings("marvel", network, device).but(epochs=epochs), data=data)
+        compiled = device.type == "cuda"
+        self.run = Run(settings("marvel", network, device, compile=compiled).but(epochs=epochs), data=data)
         self.turns = self.run.steps()
 
     def epoch(self) -> float:

@@ -96,7 +96,7 @@ def rows(rank: int, world: int, batch: int, steps: int, heavy_steps: int) -> lis
         add("alone", measure(step_of(network, x, lambda: None), heavy_steps))
         average = partial(average_gradients, network)
         add("trainer", measure(step_of(network, x, average), heavy_steps))
-        wrapped = DistributedDataParallel(resnet18(), broadcast_buffers=False)
+        wrapped = DistributedDataParallel(resnet18())
         add("ddp", measure(step_of(wrapped, x, lambda: None), heavy_steps))
     return found
 

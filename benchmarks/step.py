@@ -45,7 +45,7 @@ def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
         yield from by_turns(device, "cnn2", 8, 2, 2)
     elif device.type == "cuda":
         for network in ("resnet32", "resnet18"):
-            yield from by_turns(device, network, 128, 60, 40)
+            yield from by_turns(device, network, 128, 40, 40)
     else:
         yield from by_parts("resnet32", 32, 40)
         yield from by_parts("resnet18", 32, 12)

@@ -8,6 +8,7 @@ from torch import Tensor
 from marvel import METHODS, Batch, Method
 
 BRISK: dict[str, dict[str, Any]] = {
+    "aum": {"pass_epochs": 2, "percentile": 80.0},
     "marvel": {"warmup": 1, "wait": 1},
     "marvel+": {"warmup": 1, "wait": 2},
     "npcl": {"burn_in": 1},

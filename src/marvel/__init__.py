@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "AUM",
     "CE",
     "GCE",
     "METHODS",
@@ -12,6 +13,7 @@ __all__ = [
     "SCE",
     "Batch",
     "Bootstrap",
+    "ConfidentLearning",
     "DataError",
     "FolderError",
     "Indexed",
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     )
     from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
     from marvel.methods import METHODS
+    from marvel.methods.aum import AUM
     from marvel.methods.bootstrap import Bootstrap
     from marvel.methods.ce import CE
+    from marvel.methods.confident_learning import ConfidentLearning
     from marvel.methods.gce import GCE
     from marvel.methods.marvel import Marvel, MarvelPlus
     from marvel.methods.npcl import NPCL

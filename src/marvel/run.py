@@ -329,7 +329,9 @@ def environment(device: torch.device) -> Facts:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, where it is one."""
+    """The commit of the source tree, where it is one; the variable MARVEL_COMMIT says it for a copy without history."""
+    if "MARVEL_COMMIT" in os.environ:
+        return os.environ["MARVEL_COMMIT"]
     here = Path(__file__).parent
     try:
         asked = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)

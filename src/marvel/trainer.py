@@ -207,6 +207,16 @@ class Trainer:
         """What everything random of the epoch now running is a function of."""
         return (self.config.seed, self.name, self.epoch + 1)
 
+    def generator(self, name: str) -> torch.Generator:
+        """Random numbers for what a method decides before its epochs: a function of seed, stage and name alone."""
+        return generator_of(self.config.seed, self.name, "method", name)
+
+    @property
+    def first_drop(self) -> int:
+        """How many epochs the first learning rate lasts; half of all where it never falls to a tenth."""
+        falls = self.config.drops if self.config.schedule == "drops" else ()
+        return min(falls[0] if falls else (self.epochs + 1) // 2, self.epochs)
+
     def begin(self, method: Method, given: Sequence[nn.Module] | None = None) -> None:
         """Build networks, averages, optimizers and ledger."""
         method.to(self.device)

@@ -11,6 +11,8 @@ from torch import Tensor
 from marvel.errors import pick
 from marvel.methods.bootstrap import bootstrap
 from marvel.methods.gce import gce
+from marvel.methods.label_smoothing import label_smoothing
+from marvel.methods.mae import mae
 from marvel.methods.sce import sce
 
 Cost: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -19,11 +21,6 @@ Cost: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """`-log p_y`"""
     return F.cross_entropy(logits, y, reduction="none")
-
-
-def label_smoothing(logits: Tensor, y: Tensor, s: float = 0.1) -> Tensor:
-    """Cross entropy with the target `(1 - s) y + s / classes`."""
-    return F.cross_entropy(logits, y, reduction="none", label_smoothing=s)
 
 
 def focal(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
@@ -39,6 +36,7 @@ COSTS: dict[str, Cost] = {
     "focal": focal,
     "gce": gce,
     "label-smoothing": label_smoothing,
+    "mae": mae,
     "sce": sce,
 }
 
