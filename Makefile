@@ -28,7 +28,7 @@ PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
 # $(call install,REQUIREMENT): with uv where it is to be had, with pip where not.
 define install
 	@echo "Installing $(1) into $(VENV)"
-	@if $(BIN)/uv pip install -q --python $(PY) -c constraints.txt -e "$(1)" 2>$(VENV)/uv.log; then :; \
+	@if $(BIN)/uv pip install -q --compile-bytecode --python $(PY) -c constraints.txt -e "$(1)" 2>$(VENV)/uv.log; then :; \
 	else \
 	  if [ -x $(BIN)/uv ]; then cat $(VENV)/uv.log; echo "uv could not install it; trying pip"; fi; \
 	  $(PY) -m pip install -q -c constraints.txt -e "$(1)"; \

@@ -21,8 +21,8 @@ from marvel import CE, Marvel, MarvelPlus, Method, margins
 SIZE = 128
 METHODS: dict[str, Callable[[int, int], Method]] = {
     "ce": CE,
-    "marvel": partial(Marvel, warmup=0, wait=10_000),
-    "marvel+": partial(MarvelPlus, warmup=0, wait=10_000),
+    "marvel": partial(Marvel, warmup=0, wait=127),
+    "marvel+": partial(MarvelPlus, warmup=0, wait=127),
 }
 PLAIN, NOTES, AUM = "F.cross_entropy", "notes", "aum update"
 

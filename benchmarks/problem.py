@@ -26,7 +26,7 @@ def synthetic(n: int, test: int = 0) -> Data:
 
 
 def settings(method: str, network: str, device: torch.device, **changes: Any) -> Config:
-    """A run that goes on for as long as one looks, and removes nothing."""
-    options = {"warmup": 0, "wait": 10_000} if method.startswith("marvel") else {}
+    """A run that goes on for as long as one looks, and removes nothing in its first 127 epochs."""
+    options = {"warmup": 0, "wait": 127} if method.startswith("marvel") else {}
     config = Config(data="synthetic", network=network, method=method, epochs=10_000, lr=0.01, drops=(), options=options)
     return config.but(device=device.type, **changes)

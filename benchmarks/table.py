@@ -107,9 +107,9 @@ def origin(found: Facts) -> str:
             f"measured {part['on']}"
         )
         told.setdefault(sentence, []).append(piece)
-    busy = [f"{piece} {part['load'][0]}" for piece, part in found.items()]
     where = [f"{', '.join(pieces)}: {sentence}." for sentence, pieces in told.items()]
-    return " ".join([*where, f"Load of the machine as each began: {', '.join(busy)}."])
+    busy = [f"{piece} {part['load'][0]}" for piece, part in found.items() if part["load"]]
+    return " ".join([*where, *([f"Load of the machine as each began: {', '.join(busy)}."] if busy else [])])
 
 
 def rewrite(document: Path) -> list[str]:

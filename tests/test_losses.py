@@ -14,8 +14,10 @@ from torch import Tensor
 
 from marvel import GCE, NPCL, SCE, Bootstrap, InvalidInput, Method
 from marvel.methods.bootstrap import bootstrap
-from marvel.methods.costs import COSTS, as_cost, focal, label_smoothing
+from marvel.methods.costs import COSTS, as_cost, focal
 from marvel.methods.gce import gce
+from marvel.methods.label_smoothing import label_smoothing
+from marvel.methods.mae import mae
 from marvel.methods.npcl import selection, soft_hinge
 from marvel.methods.sce import sce
 
@@ -92,6 +94,7 @@ FORMULAS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Naive]] = {
     "focal, gamma=0.5": (lambda z, y: focal(z, y, 0.5), naive_focal(0.5)),
     "label-smoothing": (label_smoothing, naive_smoothing(0.1)),
     "label-smoothing, s=0.3": (lambda z, y: label_smoothing(z, y, 0.3), naive_smoothing(0.3)),
+    "mae": (mae, lambda z, y: sum(abs((k == y) - p) for k, p in enumerate(softmax(z)))),
     "soft hinge": (soft_hinge, naive_soft_hinge),
 }
 

@@ -187,8 +187,10 @@ def test_a_killed_partner_ends_the_others(tmp_path: Path) -> None:
 def test_a_partner_that_hangs_is_given_up(tmp_path: Path, which: int) -> None:
     started = pair(tmp_path, timeout=10)
     started[which].send_signal(signal.SIGSTOP)
+    began = time.monotonic()
     try:
         assert_ends_with_a_line(started[1 - which], seconds=60)
+        print("TOOK", time.monotonic() - began)
     finally:
         started[which].kill()
         started[which].communicate()
@@ -222,7 +224,7 @@ def test_runs_end_well_every_time(tmp_path: Path) -> None:
     for k in range(10):
         done = torchrun(2, "-m", "marvel", "train", *words, "--out", str(tmp_path / str(k)))
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count('"final"') == 1, "the first process reports, and no other"
+        assert done.stdout.count('"folder"') == 1, "the first process reports, and no other"
         assert done.stderr.count("epoch 2/2") == 1
 
 
@@ -285,24 +287,24 @@ def test_nccl_with_one_process(marks: None, tmp_path: Path) -> None:
 def on_one_gpu(r: int, world: int, folder: str) -> None:
     """NCCL wants a GPU for each process; gloo does not, and takes tensors of a GPU too."""
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=r, world_size=world)
-    for precision in ("float32", "bf16"):
-        config = many.settings("ce with BatchNorm", device="cuda", precision=precision)
-        found = many.state(train(config, data=many.images()))
-        if r == 0:
-            torch.save({name: tensor.cpu() for name, tensor in found.items()}, f"{folder}/{precision}.pt")
+    found = one_epoch_on_gpu()
+    if r == 0:
+        torch.save(found, f"{folder}/found.pt")
     dist.destroy_process_group()
+
+
+def one_epoch_on_gpu() -> dict[str, Tensor]:
+    torch.backends.cudnn.allow_tf32 = False
+    config = many.settings("ce with BatchNorm", device="cuda", precision="float32", fast=False, epochs=1)
+    run = train(config, data=many.images())
+    return {name: tensor.cpu() for name, tensor in run.networks[0].state_dict().items()}
 
 
 @pytest.mark.parametrize("marks", [pytest.param(None, marks=needs_gpu)])
 def test_batch_norm_is_exact_on_gpus(marks: None, tmp_path: Path) -> None:
     """The steps are of 16 instances and a last of 2, for two processes: no step is joined to another."""
     mp.spawn(on_one_gpu, args=(2, str(tmp_path)), nprocs=2)
-    for precision, near in (("float32", 1e-3), ("bf16", 0.5)):
-        config = many.settings("ce with BatchNorm", device="cuda", precision=precision, fast=False)
-        alone = many.state(train(config, data=many.images()))
-        found = load(tmp_path, precision)
-        for name in alone:
-            if alone[name].is_floating_point():
-                torch.testing.assert_close(
-                    found[name], alone[name].cpu(), rtol=near, atol=near, msg=f"{precision} {name}"
-                )
+    found, alone = load(tmp_path, "found"), one_epoch_on_gpu()
+    for name, tensor in alone.items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(found[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, at=name: f"{at}: {m}")

@@ -7,23 +7,35 @@ __version__ = "0.1.0"
 __all__ = [
     "AUM",
     "CE",
+    "D2L",
+    "ELR",
     "GCE",
+    "INCV",
+    "LDMI",
+    "MAE",
     "METHODS",
     "NPCL",
+    "SAT",
     "SCE",
     "Batch",
     "Bootstrap",
+    "CoTeaching",
     "ConfidentLearning",
+    "DYBootstrap",
     "DataError",
+    "DataParameters",
     "FolderError",
     "Indexed",
     "InvalidInput",
     "Issue",
+    "LabelSmoothing",
     "Marvel",
     "MarvelError",
     "MarvelPlus",
+    "MentorNet",
     "Method",
     "MissingExtra",
+    "Mixup",
     "NonFinite",
     "Oracle",
     "PartnerLost",
@@ -48,11 +60,23 @@ if TYPE_CHECKING:
     from marvel.methods.aum import AUM
     from marvel.methods.bootstrap import Bootstrap
     from marvel.methods.ce import CE
+    from marvel.methods.co_teaching import CoTeaching
     from marvel.methods.confident_learning import ConfidentLearning
+    from marvel.methods.d2l import D2L
+    from marvel.methods.data_parameters import DataParameters
+    from marvel.methods.dy_bootstrap import DYBootstrap
+    from marvel.methods.elr import ELR
     from marvel.methods.gce import GCE
+    from marvel.methods.incv import INCV
+    from marvel.methods.l_dmi import LDMI
+    from marvel.methods.label_smoothing import LabelSmoothing
+    from marvel.methods.mae import MAE
     from marvel.methods.marvel import Marvel, MarvelPlus
+    from marvel.methods.mentornet import MentorNet
+    from marvel.methods.mixup import Mixup
     from marvel.methods.npcl import NPCL
     from marvel.methods.oracle import Oracle
+    from marvel.methods.sat import SAT
     from marvel.methods.sce import SCE
 else:
     # Torch takes seconds to import, and `marvel --help` needs none of it: a name is found when it is first used.

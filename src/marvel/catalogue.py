@@ -23,7 +23,7 @@ def describe(key: str) -> dict[str, Any]:
         "key": key,
         "class": kind.__name__,
         "paper": (sys.modules[kind.__module__].__doc__ or "").partition("\n")[0].rstrip("."),
-        "needs": list(kind.needs),
+        "needs": [*kind.needs, *_needs_with(kind)],
         "parameters": [_parameter(parameter) for parameter in options_of(kind).values()],
         "overrides": [name for name in LEVELS if _overrides(kind, name)],
         "works_in": "any loop" if alone else "our Trainer",
@@ -37,6 +37,10 @@ def catalogue() -> list[dict[str, Any]]:
 
 def _overrides(kind: type[Method], name: str) -> bool:
     return getattr(kind, name) is not getattr(Method, name)
+
+
+def _needs_with(kind: type[Method]) -> list[str]:
+    return [f"{need} ({name}={value})" for (name, value), needs in kind.needs_with.items() for need in needs]
 
 
 def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def train(
     with Progress(quiet or _process() > 0) as progress:
         from marvel.distributed import together
 
-        with together():
+        with together(str(flags.get("--device", "auto"))):
             settings, folder = _settings(flags, context.args, resume)
 
             from marvel.run import train as run_training

@@ -45,17 +45,17 @@ def writes_files() -> bool:
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def together(device: str = "auto") -> Iterator[None]:
     """Train with the other processes that `torchrun` started, where it did; part from them in good order.
 
     A group that is there already is left alone, so this may be nested. Tensors on the CPU travel by gloo, those on a
-    GPU by NCCL.
+    GPU by NCCL, which is left out where `device` is "cpu".
     """
     if not _has_others() or dist.is_initialized():
         yield
         return
     seconds = float(os.environ.get("MARVEL_TIMEOUT", TIMEOUT))
-    with_gpus = torch.cuda.is_available() and dist.is_nccl_available()
+    with_gpus = device != "cpu" and torch.cuda.is_available() and dist.is_nccl_available()
     try:
         dist.init_process_group("cpu:gloo,cuda:nccl" if with_gpus else "gloo", timeout=timedelta(seconds=seconds))
     except RuntimeError as error:

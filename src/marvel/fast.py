@@ -141,6 +141,7 @@ class Aside:
 
     def __init__(self) -> None:
         self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())  # part of the graph even where no note is taken
         self.held: list[Any] = []  # or their memory would be given to what the main stream does next
 
     @contextmanager

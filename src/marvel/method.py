@@ -13,11 +13,11 @@ An author overrides as little as the paper changes, from least to most; each def
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +37,8 @@ Networks: TypeAlias = Sequence[nn.Module]
 Outputs: TypeAlias = Any
 """What goes from `outputs` to `loss`: logits, or a tuple of tensors whose rows are the batch's instances."""
 
-Steps: TypeAlias = Iterator[None]
-"""A loop that yields once a step, so that several runs can take turns on one device."""
+Steps: TypeAlias = Iterator[Any]
+"""A loop that yields once a step, so that several runs can take turns on one device; a stage yields its epochs too."""
 
 
 class Indexed(Dataset[Any]):
@@ -121,6 +121,14 @@ def weighted_mean(costs: Tensor, weight: Tensor) -> Tensor:
     return (torch.where(weight > 0, costs, 0) * weight).sum() / torch.where(total > 0, total, 1)
 
 
+def batches_of(order: Tensor, size: int) -> list[Tensor]:
+    """Indices cut into batches. The last is as small as it comes, but no single instance: BatchNorm needs two."""
+    steps = list(torch.split(order, size))
+    if len(steps) > 1 and len(steps[-1]) == 1:
+        steps[-2:] = [torch.cat(steps[-2:])]
+    return steps
+
+
 class Method(Memory):
     """A criterion that remembers each of `n` instances; `epochs`, where known, helps methods that plan ahead.
 
@@ -132,9 +140,11 @@ class Method(Memory):
     averaged = 0
     """How many moving averages of the network it keeps; they come after the trained ones in `networks`."""
     decay = 0.999
-    """How slowly the averages follow."""
+    """How slowly the averages follow; 1: not at all, for a method that sets them itself."""
     needs: tuple[str, ...] = ()
     """What it must be told about the noise: `noise_rate`, `clean`."""
+    needs_with: ClassVar[Mapping[tuple[str, Any], tuple[str, ...]]] = {}
+    """What it must be told besides, where an option is set to a value: {("form", "dd"): ("clean",)}."""
     skips_removed = False
     """Whether removed instances leave the batches. By default they stay, without weight, as in Algorithm 1."""
 
@@ -142,6 +152,8 @@ class Method(Memory):
     removed_at: Tensor  # (n,) the epoch it was given up in; 0: kept
     quality: Tensor  # (n,) its mean margin so far; low: suspect
     rival: Tensor  # (n,) the class its margin lost to most often: the label to suggest; -1: to none
+    lead: Tensor  # (n,) by how many epochs that class leads
+    lost_to: Tensor  # (n,) the class this epoch's margin was measured against
     epochs_seen: Tensor  # (n,) in how many epochs it was visited
     clock: Tensor  # 0-d, the epoch now running, for steps that a graph has captured
 
@@ -167,9 +179,10 @@ class Method(Memory):
         self.remember("quality", torch.zeros(n))
         self.remember("epochs_seen", torch.zeros(n, dtype=torch.int16))
         self.remember("rival", torch.full((n,), -1, dtype=torch.int16))
-        self.remember("lead", torch.zeros(n, dtype=torch.int16))
+        self.remember("lead", torch.zeros(n, dtype=torch.int8))
         self.remember("margin", torch.zeros(n), each_epoch=True)
         self.remember("visits", torch.zeros(n, dtype=torch.int16), each_epoch=True)
+        self.remember("lost_to", torch.zeros(n, dtype=torch.int16), each_epoch=True)
         self.remember("faults", torch.zeros(2, dtype=torch.int64), each_epoch=True)  # bad labels, bad indices
         self.remember("idle", torch.zeros((), dtype=torch.int64))  # batches in which no instance had weight
 
@@ -195,17 +208,11 @@ class Method(Memory):
         return networks[0](batches[0].x)
 
     def draws(self, generator: torch.Generator, size: int) -> Iterable[Tensor | tuple[Tensor, ...]]:
-        """The steps of an epoch: one list of indices a step, or several. Default: a permutation, cut into batches.
-
-        The last batch is trained as it is, but never a single instance, of which BatchNorm knows no variance.
-        """
+        """The steps of an epoch: one list of indices a step, or several. Default: a permutation, cut into batches."""
         order = torch.randperm(self.n, generator=generator)
         if self.skips_removed:
             order = order[~self.removed.cpu()[order]]
-        steps = list(torch.split(order, size)) if len(order) > 1 or not self.skips_removed else []
-        if len(steps) > 1 and len(steps[-1]) == 1:
-            steps[-2:] = [torch.cat(steps[-2:])]
-        return steps
+        return batches_of(order, size) if len(order) > 1 or not self.skips_removed else []
 
     def start(self, trainer: "Trainer") -> Steps | None:
         """Before each epoch; a generator where it takes long."""
@@ -214,6 +221,10 @@ class Method(Memory):
     def prepare(self, trainer: "Trainer") -> Steps | None:
         """Trainings that come before; a generator that yields once a step."""
         return None
+
+    def lr(self, scheduled: float) -> float:
+        """The learning rate of the epoch that begins, given the one the settings say."""
+        return scheduled
 
     def predict(self, networks: Networks, x: Tensor) -> Tensor:
         """The logits to judge the method by."""
@@ -235,12 +246,7 @@ class Method(Memory):
         """Note what the global batch showed, (m,) each, without waiting for the device."""
         self.margin.index_add_(0, index, margin)
         self.visits.index_add_(0, index, torch.ones_like(index, dtype=torch.int16))
-        # A running majority vote (Boyer & Moore) among the classes it lost to.
-        leader, lead = self.rival[index], self.lead[index]
-        rival = rival.to(leader.dtype)
-        lead = torch.where(margin < 0, torch.where(leader == rival, lead + 1, lead - 1), lead)
-        self.rival[index] = torch.where(lead < 0, rival, leader)
-        self.lead[index] = lead.clamp(min=0)
+        self.lost_to.index_copy_(0, index, rival.to(torch.int16))
 
     def remove(self, which: Tensor) -> None:
         """Give up the instances of the mask `which` (n,), for good."""
@@ -263,6 +269,12 @@ class Method(Memory):
     def chosen(self) -> dict[str, int]:
         """What the method chose by itself so far, for the log and the record."""
         return {}
+
+    @classmethod
+    def needed(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """What it must be told about the noise, given its options."""
+        more = (needs for (name, value), needs in cls.needs_with.items() if options.get(name) == value)
+        return sum(more, cls.needs)
 
     def forward(self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean") -> Tensor:
         """The loss of a batch; notes its margins on the way.
@@ -287,7 +299,7 @@ class Method(Memory):
         # Where one cost per instance says it all, only costs travel between processes, not outputs.
         worth = self.worth(outputs, y, index)
         # An instance without weight may have an infinite cost: cut off, it cannot send 0 x inf back.
-        costs = self._costs(torch.where(worth[:, None] > 0, logits, logits.detach()), y, index)
+        costs = self._costs(logits.masked_fill((worth <= 0)[:, None], 0), y, index)
         if processes() == 1:
             self._note(logits, y, index, worth)
             return torch.where(worth > 0, costs, 0) * worth if reduction == "none" else weighted_mean(costs, worth)
@@ -311,6 +323,7 @@ class Method(Memory):
         mean = torch.where(before <= 1, seen.margin, self.quality + (seen.margin - self.quality) / before.clamp(min=1))
         self.quality = torch.where(seen.mask, mean, self.quality)
         self.epochs_seen = before + seen.mask
+        self._vote(seen)
         self.validation = validation
         self.update(seen)
         self.epoch += 1
@@ -356,13 +369,20 @@ class Method(Memory):
     def _record(self, index: Tensor, margin: Tensor, rival: Tensor, worth: Tensor | None) -> None:
         self.record(index, margin, rival)
         if worth is not None:
-            self.idle += ~(worth > 0).any()
+            self.idle += worth.sum() <= 0
         self._visited += len(index)
         if self.checks and self._visited - len(index) <= 2 * self.n < self._visited:
             warnings.warn(
                 f"{self._visited} visits to {self.n} instances without a step(): call criterion.step() once an epoch",
                 stacklevel=7,
             )
+
+    def _vote(self, seen: Seen) -> None:
+        """Keep the class that most margins were lost to, by Boyer and Moore's running majority; a lead ends at 127."""
+        lead = torch.where(self.rival == self.lost_to, self.lead.clamp(max=126) + 1, self.lead - 1)
+        lead = torch.where(seen.mask & (seen.margin < 0), lead, self.lead)
+        self.rival = torch.where(lead < 0, self.lost_to, self.rival)
+        self.lead = lead.clamp(min=0)
 
     def _costs(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
         costs = self.cost(logits, y, index)
@@ -391,12 +411,12 @@ class Method(Memory):
                 f"expected {many} as {m} whole numbers, got shape {tuple(numbers.shape)} of {numbers.dtype}"
             )
         numbers = numbers.to(logits.device).long()
-        wrong = (numbers < 0) | (numbers >= end)
         if logits.device.type == "cpu":
-            if wrong.any():
-                raise InvalidInput(f"{name} {int(numbers[wrong][0])} is outside 0..{end - 1}")
+            for extreme in map(int, numbers.aminmax() if m else ()):
+                if not 0 <= extreme < end:
+                    raise InvalidInput(f"{name} {extreme} is outside 0..{end - 1}")
             return numbers
-        self.faults[fault] += wrong.sum()
+        self.faults[fault] += ((numbers < 0) | (numbers >= end)).sum()
         return numbers.clamp(0, end - 1)
 
     def _everyone(self, outputs: Outputs, y: Tensor, index: Tensor) -> tuple[Outputs, Tensor, Tensor]:

@@ -97,13 +97,14 @@ class Run:
         """The method, told what it needs and no more."""
         kind = METHODS[self.config.method]
         told = dict(self.config.options)
-        if "clean" in kind.needs:
+        needs = kind.needed(told)
+        if "clean" in needs:
             if self.clean is None:
                 raise InvalidInput(
                     f"{self.config.method} must be told which labels are right, and this run does not know: add --noise"
                 )
             told["clean"] = self.clean
-        if "noise_rate" in kind.needs and "noise_rate" not in told:
+        if "noise_rate" in needs and "noise_rate" not in told:
             if not (self.config.oracle_rate and self.clean is not None):
                 raise InvalidInput(
                     f"{self.config.method} must be told the noise rate: add --noise-rate 0.2, "
@@ -225,7 +226,7 @@ def train(
 
     Processes that `torchrun` started train together. The first of them writes the folder, and watches.
     """
-    with together():
+    with together(config.device):
         run = Run(config, out, resume, data)
         for epoch in run.steps():
             if epoch is not None and watch is not None and writes_files():

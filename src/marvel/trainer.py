@@ -137,7 +137,7 @@ class Trainer:
         )
 
     def train_epoch(self, method: Method) -> Iterator[None]:
-        self.set_lr()
+        self.set_lr(method.lr(self.lr()))
         for network in self.networks:
             network.train()
         method.train()
@@ -167,21 +167,33 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        for average in self.averages:
+        for average in self.averages if method.decay < 1 else ():
             follow(average, self.networks[0], method.decay)
         self.total += loss.detach()
 
-    def logits(self, method: Method) -> Generator[None, None, Tensor]:
-        """(n, classes), of every training instance, in evaluation mode and without augmentation."""
-        logits = yield from self.evaluate(method, self.source)
+    def logits(self, method: Method, index: Tensor | None = None) -> Generator[None, None, Tensor]:
+        """(n, classes), of every training instance, in evaluation mode and without augmentation; or of some."""
+        logits = yield from self.evaluate(method, self.source, index)
+        if index is not None:
+            return logits
         return logits if processes() == 1 else gather(logits, sizes=shares(len(self.source)))[0]
 
-    def evaluate(self, method: Method, source: Source) -> Generator[None, None, Tensor]:
-        """The logits of this process's share of a source, in evaluation mode and without augmentation."""
+    def features(self, index: Tensor) -> Generator[None, None, Tensor]:
+        """(m, d), the input of the last layer of the first network, in evaluation mode and without augmentation."""
+        network = self.networks[0].eval()
+        found = []
+        for raw in self.source.stream(torch.split(index.to(self.device), EVALUATION_BATCH)):
+            with torch.no_grad(), self.autocast():
+                found.append(cast(Any, network).features(self.views.plain(raw)).float())
+            yield
+        return torch.cat(found)
+
+    def evaluate(self, method: Method, source: Source, which: Tensor | None = None) -> Generator[None, None, Tensor]:
+        """Of `which`, or of this process's share of a source: logits in evaluation mode and without augmentation."""
         for network in self.every_network:
             network.eval()
         found = []
-        mine = torch.arange(len(source), device=self.device)[share(len(source))]
+        mine = torch.arange(len(source), device=self.device)[share(len(source))] if which is None else which
         for raw in source.stream(torch.split(mine, EVALUATION_BATCH)):
             with torch.no_grad(), self.autocast():
                 found.append(method.predict(self.every_network, self.views.plain(raw)).float())
@@ -210,6 +222,10 @@ class Trainer:
     def generator(self, name: str) -> torch.Generator:
         """Random numbers for what a method decides before its epochs: a function of seed, stage and name alone."""
         return generator_of(self.config.seed, self.name, "method", name)
+
+    def permutation(self, name: str) -> Tensor:
+        """(n,) all indices in a random order, a function of seed, stage and name alone."""
+        return torch.randperm(len(self.y), generator=self.generator(name)).to(self.device)
 
     @property
     def first_drop(self) -> int:
@@ -309,12 +325,12 @@ class Trainer:
         fallen = sum(self.epoch >= drop for drop in c.drops or ()) if c.schedule == "drops" else 0
         return float(c.lr * 0.1**fallen)
 
-    def set_lr(self) -> None:
+    def set_lr(self, lr: float) -> None:
         for group in self.optimizers[0].param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(self.lr())
+                group["lr"].fill_(lr)
             else:
-                group["lr"] = self.lr()
+                group["lr"] = lr
 
     def autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")

@@ -77,11 +77,8 @@ class AUM(Method):
         self.remember("aum", torch.zeros(n))
 
     def prepare(self, trainer: "Trainer") -> Steps:
-        order = torch.randperm(self.n, generator=trainer.generator("threshold samples")).to(trainer.device)
-        first, second = (
-            torch.isin(torch.arange(self.n, device=trainer.device), part)
-            for part in order.split(self.threshold_samples)[:2]
-        )
+        place = trainer.permutation("threshold samples")  # disjoint: the first places, and the next
+        first, second = (place // self.threshold_samples == k for k in (0, 1))
         aum_1 = yield from self.one_pass(trainer, "pass1", first)
         aum_2 = yield from self.one_pass(trainer, "pass2", second)
         flags_1, flags_2 = (flagged(a, t, self.percentile) for a, t in ((aum_1, first), (aum_2, second)))

@@ -16,7 +16,7 @@ from marvel.errors import InvalidInput
 from marvel.method import Method
 
 
-def bootstrap(logits: Tensor, y: Tensor, b: float = 0.8, soft: bool = False, penalty: bool = False) -> Tensor:
+def bootstrap(logits: Tensor, y: Tensor, b: float | Tensor = 0.8, soft: bool = False, penalty: bool = False) -> Tensor:
     """(m, classes), (m,) -> (m,)"""
     ce = F.cross_entropy(logits, y, reduction="none")
     log_p = logits.log_softmax(1)

@@ -40,7 +40,7 @@ class CoTeaching(Method):
     """`noise_rate` is tau; `ramp` is T_k, the epochs over which the share kept falls to 1 - tau."""
 
     networks = 2
-    needs = ("noise_rate",)
+    needs: tuple[str, ...] = ("noise_rate",)
 
     def __init__(self, n: int, classes: int, epochs: int | None = None, *, noise_rate: float, ramp: int = 10) -> None:
         super().__init__(n, classes, epochs)
@@ -53,4 +53,5 @@ class CoTeaching(Method):
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         keep = 1 - self.noise_rate * (self.clock / self.ramp).clamp(max=1)
-        return exchange(*outputs, y, keep)
+        first, second = outputs
+        return exchange(first, second, y, keep)

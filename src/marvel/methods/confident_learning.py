@@ -48,6 +48,12 @@ def issues_and_weights(y: Tensor, p: Tensor, filter_by: str) -> tuple[Tensor, Te
     return torch.from_numpy(wrong).to(y.device), weight.float().to(y.device)
 
 
+def folds_of(y: Tensor, order: Tensor, folds: int) -> Tensor:
+    """The fold of each instance: as a permutation falls, each label spread evenly over them.  (n,), (n,) -> (n,)"""
+    order = order[y[order].argsort(stable=True)]
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(y), device=y.device) % folds)
+
+
 class ConfidentLearning(Method):
     """`folds` of the cross-validation, of `fold_epochs` each; `filter_by`: one of cleanlab's five ways to prune;
     `reweight`: whether the classes are weighted for what was pruned of them."""
@@ -73,8 +79,8 @@ class ConfidentLearning(Method):
 
     def prepare(self, trainer: "Trainer") -> Steps:
         cleanlab()  # rather now than after the trainings
-        fold = self.deal(trainer.y, trainer.generator("folds"))
-        p = torch.zeros(self.n, self.classes, device=trainer.device)
+        fold = folds_of(trainer.y, trainer.permutation("folds"), self.folds)
+        p = torch.zeros(self.n, self.classes).to(trainer.y.device)
         for k in range(self.folds):
             stage = trainer.stage(f"fold{k + 1}", epochs=self.fold_epochs or trainer.first_drop)
             ranker = Part(self.n, self.classes, stage.epochs, kept=fold != k)
@@ -85,9 +91,3 @@ class ConfidentLearning(Method):
         if self.reweight:
             self.weight = weight[trainer.y]
         self.remove(wrong)
-
-    def deal(self, y: Tensor, generator: torch.Generator) -> Tensor:
-        """Which fold each instance is of, (n,): at random, with each label spread evenly over the folds."""
-        order = torch.randperm(self.n, generator=generator).to(y.device)
-        order = order[y[order].argsort(stable=True)]
-        return torch.empty_like(order).scatter_(0, order, torch.arange(self.n, device=y.device) % self.folds)

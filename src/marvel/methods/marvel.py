@@ -40,6 +40,8 @@ from marvel.method import Method, Outputs, Seen, margins
 from marvel.methods.costs import Cost, as_cost
 
 NEVER = 2**31 - 1
+LONGEST = 127
+"""The longest wait: a streak is a byte an instance."""
 
 
 def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ class Marvel(Method):
     rising fast (`levels_off`), before memorisation sets in; where `step` is told the accuracy on a clean validation
     set, the epoch where that has not risen three times in a row.
     `wait`: how many negative margins in a row; "auto": a fifteenth of the epochs, at least 2; 8 where not known.
-    `cost`: what is weighted: "ce", "gce", "sce", "bootstrap", "label-smoothing", "focal", or a callable.
+    `cost`: what is weighted: "ce", "gce", "sce", "bootstrap", "label-smoothing", "mae", "focal", or a callable.
     """
 
     streak: Tensor  # (n,) negative margins in a row
@@ -99,14 +101,14 @@ class Marvel(Method):
         skip_removed: bool = False,
     ) -> None:
         super().__init__(n, classes, epochs)
-        for name, value, least in (("warmup", warmup, 0), ("wait", wait, 1)):
-            if value != "auto" and not (isinstance(value, int) and least <= value < 2**15):
-                raise InvalidInput(f"{name} must be 'auto' or a number of epochs, at least {least}, got {value!r}")
-        self.wait = int(wait) if wait != "auto" else max(2, round(epochs / 15)) if epochs else 8
+        for name, value, least, most in (("warmup", warmup, 0, NEVER - 1), ("wait", wait, 1, LONGEST)):
+            if value != "auto" and not (isinstance(value, int) and least <= value <= most):
+                raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
+        self.wait = int(wait) if wait != "auto" else min(LONGEST, max(2, round(epochs / 15))) if epochs else 8
         self.auto = warmup == "auto"
         self.instance_cost = as_cost(cost)
         self.count_warmup, self.immediate, self.skips_removed = count_warmup, immediate, skip_removed
-        self.remember("streak", torch.zeros(n, dtype=torch.int16))
+        self.remember("streak", torch.zeros(n, dtype=torch.int8))
         self.remember("warm", torch.tensor(NEVER if warmup == "auto" else int(warmup)))
         self.remember("curve", torch.full((1 + window_of(epochs),), torch.nan))
         self.remember("peak", torch.tensor([-1.0, 0.0]))
@@ -118,7 +120,8 @@ class Marvel(Method):
         worth = super().worth(outputs, y, index)
         if self.immediate:
             negative = margins(self.followed(outputs).detach(), y)[0] < 0
-            worth = torch.where(negative & (self.streak[index] + 1 >= self.wait) & (self.clock > self.warm), 0, worth)
+            last = self.streak[index] >= self.wait - 1
+            worth = torch.where(negative & last & (self.clock > self.warm), 0, worth)
         return worth
 
     def update(self, seen: Seen) -> None:
@@ -127,7 +130,7 @@ class Marvel(Method):
             self.look_for_plateau(seen)
         if warm and not self.count_warmup:
             return
-        streak = torch.where(seen.margin < 0, self.streak + 1, 0)
+        streak = torch.where(seen.margin < 0, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         self.streak = torch.where(seen.mask, streak, self.streak)
         if not warm:
             self.remove(seen.mask & (self.streak >= self.wait))

@@ -10,6 +10,7 @@ then what comes out for x~ belongs to i more than to j, and its margin says some
 their own rows only.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ def symmetric_beta(u: Tensor, alpha: float) -> Tensor:
     """
     end = 40 / alpha + 13 / alpha**0.5  # beyond this lies less than a float can tell
     t = torch.linspace(-end, end, 4097, dtype=torch.float64, device=u.device)
-    density = (alpha * (F.logsigmoid(t) + F.logsigmoid(-t))).exp()
+    density = (alpha * (F.logsigmoid(t) + F.logsigmoid(-t) + math.log(4))).exp()  # 1 at its peak
     below = F.pad((density[1:] + density[:-1]).cumsum(0), (1, 0))
     sought = u.double() * below[-1]
     right = torch.searchsorted(below, sought).clamp(1, len(t) - 1)

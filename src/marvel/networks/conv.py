@@ -20,8 +20,8 @@ class Conv3x3(nn.Conv2d):
 
 
 def quick_convolution() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Ours, where there is a GPU and Triton to compile it."""
-    if not torch.cuda.is_available():
+    """Ours, where there is a GPU with bfloat16 tensor cores, and Triton to compile it."""
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):
         return None
     try:
         from marvel.networks import kernels
