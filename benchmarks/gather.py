@@ -40,11 +40,11 @@ Row = dict[str, object]
 def measure(act: Callable[[], object], steps: int) -> float:
     """Microseconds: the median step, of the slowest process."""
     took = []
-    for step in range(steps + 2):
+    for step in range(steps + 1):
         dist.barrier()
         began = time.perf_counter()
         act()
-        if step >= 2:
+        if step >= 1:
             took.append(time.perf_counter() - began)
     median = torch.tensor([statistics.median(took) * 1e6])
     dist.all_reduce(median, dist.ReduceOp.MAX)
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--worlds", default="2,4")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--heavy-steps", type=int, default=5, help="of a whole training step; 0: leave these out")
+    parser.add_argument("--heavy-steps", type=int, default=3, help="of a whole training step; 0: leave these out")
     parser.add_argument("--out", default="gather.json")
     args = parser.parse_args()
     found: list[Row] = []

@@ -129,7 +129,7 @@ def test_train_prints_a_table_the_folder_and_what_was_chosen(marvel: Run) -> Non
     folder = Path("runs/digits-symmetric-0.4-marvel-s0")
     final = RunFolder(folder).record["final"]  # type: ignore[index]
     assert f"{final['test_accuracy']:.1%}" in done.out and "memorisation ratio" in done.out
-    assert str(folder) in done.out and "wait 2, warm-up 0" in done.out
+    assert str(folder) in done.out and "wait 2, warm-up 1" in done.out
     assert [line.split(",")[0] for line in done.err.splitlines()] == [f"marvel: epoch {k}/3" for k in (1, 2, 3)]
 
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from marvel import CE, NPCL, Marvel, MarvelPlus, Method
+from marvel import CE, ELR, LDMI, NPCL, SAT, DataParameters, DYBootstrap, Marvel, MarvelPlus, Method
 from marvel.distributed import gather, processes, rank, writes_files
 
 pytestmark = pytest.mark.dist
@@ -26,6 +26,11 @@ METHODS: dict[str, Callable[[], Method]] = {
     "marvel, immediate": lambda: Marvel(N, CLASSES, warmup=1, wait=2, immediate=True),
     "marvel+": lambda: MarvelPlus(N, CLASSES, warmup=1, wait=2),
     "npcl": lambda: NPCL(N, CLASSES, noise_rate=0.3, burn_in=1),
+    "elr": lambda: ELR(N, CLASSES),
+    "sat": lambda: SAT(N, CLASSES, burn_in=1),
+    "l_dmi": lambda: LDMI(N, CLASSES),
+    "data-parameters": lambda: DataParameters(N, CLASSES),
+    "dy-bootstrap": lambda: DYBootstrap(N, CLASSES, mixup=False),
 }
 
 Shards = list[list[int]]

@@ -29,7 +29,11 @@ from marvel.runs import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACT = 1e-5
-"""Largest difference allowed where nothing but the order of additions differs."""
+"""Largest difference allowed where nothing but the order of additions differs; 1.1e-6 was measured."""
+
+GROWN = 1e-2
+"""The same after six epochs with BatchNorm over four rows, where such differences grow sixfold an epoch: from 2e-6 after
+the first to 4e-3 were measured."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -70,6 +74,7 @@ def difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
 def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, since starting processes is what takes the time."""
     monkeypatch.setitem(METHODS, "staged", many.Staged)
+    monkeypatch.setitem(METHODS, "apart", many.Apart)
     data = many.images()
     # A run that two processes begin, one carries on, and four finish.
     launch(2, tmp_path, resume_to=2)
@@ -78,20 +83,22 @@ def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeyp
     if 4 in worlds:
         launch(4, tmp_path, resume_to=many.EPOCHS)
 
-    alone = {way: many.state(train(many.settings(way), data=data)) for way in (*many.WAYS, "staged")}
+    alone = {way: many.state(train(many.settings(way), data=data)) for way in many.WAYS}
     found: dict[str, float] = {}
     for world in worlds:
+        # On the CPU BatchNorm is over each process's own rows. One process that does so too comes to the same.
+        monkeypatch.setattr(many.Apart, "world", world)
+        alone["ce with BatchNorm"] = many.state(train(many.settings("apart with BatchNorm"), data=data))
         for way in alone:
-            if "BatchNorm" not in way:
-                found[f"{way}, {world} processes"] = difference(load(tmp_path, f"{way} {world}"), alone[way])
+            found[f"{way}, {world} processes"] = difference(load(tmp_path, f"{way} {world}"), alone[way])
         own = load(tmp_path, f"own loop {world}")
         found[f"own loop, {world} processes"] = difference(own, many.own_loop_of_one(world))
     run = Run(many.settings("marvel+"), tmp_path / "resumed", resume=True, data=data)
     for _ in run.steps():
         raise AssertionError("the run was over")
     found["resumed"] = difference(many.state(run), alone["marvel+"])
-    assert max(found.values()) < EXACT, found
     print({name: f"{value:.1e}" for name, value in found.items()})
+    assert all(value < (GROWN if "BatchNorm" in name else EXACT) for name, value in found.items()), found
 
     # What was compared is worth comparing.
     assert alone["marvel"]["removed"].any() and not alone["marvel"]["removed"].all()
@@ -105,18 +112,6 @@ def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeyp
     folder = RunFolder(tmp_path / f"marvel {worlds[-1]}")
     assert folder.record is not None and folder.record["environment"]["processes"] == worlds[-1]
     assert len(folder.instances()["quality"]) == many.N
-
-    # BatchNorm on the CPU is over each process's own rows: near, and no more.
-    for world in worlds:
-        ours, theirs = alone["ce with BatchNorm"], load(tmp_path, f"ce with BatchNorm {world}")
-        print(
-            world,
-            (ours["method.quality"] - theirs["method.quality"]).abs().mean(),
-            ours["test_accuracy"],
-            theirs["test_accuracy"],
-        )
-        assert (ours["method.quality"] - theirs["method.quality"]).abs().mean() < 1
-        assert abs(ours["test_accuracy"][-1] - theirs["test_accuracy"][-1]) < 0.3
 
 
 # ------------------------------------------------------------ processes that go missing
@@ -187,10 +182,8 @@ def test_a_killed_partner_ends_the_others(tmp_path: Path) -> None:
 def test_a_partner_that_hangs_is_given_up(tmp_path: Path, which: int) -> None:
     started = pair(tmp_path, timeout=10)
     started[which].send_signal(signal.SIGSTOP)
-    began = time.monotonic()
     try:
         assert_ends_with_a_line(started[1 - which], seconds=60)
-        print("TOOK", time.monotonic() - began)
     finally:
         started[which].kill()
         started[which].communicate()

@@ -218,6 +218,7 @@ def test_what_is_compared_does_differ_between_runs(tmp_path: Path) -> None:
             "method.epochs_seen",
             "method.margin",
             "method.visits",
+            "method.lost_to",
         ),
         *("method.faults", "method.idle", "method.factor", "ledger.apex", "numbers"),
         *(name for name in first if name.endswith("num_batches_tracked")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
@@ -14,6 +15,8 @@ from marvel import CE, METHODS, FolderError, Indexed, InvalidInput, Marvel
 from marvel.config import Config
 from marvel.data.core import Data
 from marvel.distributed import agree, ask_first, processes, rank, share, shares, together
+from marvel.method import Batch, Networks, Seen
+from marvel.plan import merged
 from marvel.run import Run, train
 from marvel.trainer import Trainer
 from toy import network, problem
@@ -21,8 +24,8 @@ from toy import network, problem
 N, BATCH, EPOCHS = 98, 16, 6
 """The last step has two instances: of four processes, two have none."""
 
-WAYS = {"ce": "cnn4", "marvel": "cnn4", "marvel+": "cnn4", "npcl": "cnn4", "ce with BatchNorm": "cnn2"}
-"""What is trained, with which network."""
+WAYS = ("ce", "marvel", "marvel+", "npcl", "staged", "ce with BatchNorm")
+"""What is trained."""
 
 
 class Staged(CE):
@@ -40,6 +43,29 @@ class Staged(CE):
         self.before = yield from stage.logits(method)
 
 
+class Apart(CE):
+    """CE in one process that normalises as `world` processes do on the CPU: each over its own rows."""
+
+    world = 2
+
+    def draws(self, generator: torch.Generator, size: int) -> Any:
+        return merged([(step,) for step in super().draws(generator, size)], 2 * self.world)
+
+    def outputs(self, networks: Networks, *batches: Batch) -> Tensor:
+        network, x, world = networks[0], batches[0].x, self.world
+        if not hasattr(self, "statistics"):
+            named = {name: buffer for name, buffer in network.named_buffers() if buffer.is_floating_point()}
+            self.shown, self.statistics = named, [{k: v.clone() for k, v in named.items()} for _ in range(world)]
+        parts = x.split([len(x) * (r + 1) // world - len(x) * r // world for r in range(world)])
+        return torch.cat([functional_call(network, own, (x,)) for own, x in zip(self.statistics, parts, strict=True)])
+
+    def update(self, seen: Seen) -> None:
+        for name, buffer in self.shown.items():
+            buffer.copy_(torch.stack([own[name] for own in self.statistics]).mean(0))
+            for own in self.statistics:
+                own[name].copy_(buffer)
+
+
 def images() -> Data:
     """Three classes of small images, told apart by their brightness, which crops and flips leave."""
     y = torch.arange(N + 31) % 3
@@ -51,9 +77,10 @@ def settings(way: str, **changes: Any) -> Config:
     method = way.split()[0]
     options = {"warmup": 1, "wait": 2} if method.startswith("marvel") else {}
     options |= {"burn_in": 2} if method == "npcl" else {}
+    network = "cnn2" if "BatchNorm" in way else "cnn4"
     return Config(
-        data="small", noise="symmetric", rate=0.3, method=method, network=WAYS.get(way, "cnn4"), epochs=EPOCHS,
-        batch=BATCH, lr=0.05, drops=(5,), device="cpu", oracle_rate=True, options=options,
+        data="small", noise="symmetric", rate=0.3, method=method, network=network, epochs=EPOCHS, batch=BATCH, lr=0.05,
+        drops=(5,), device="cpu", oracle_rate=True, options=options,
     ).but(**changes)  # fmt: skip
 
 
@@ -157,7 +184,7 @@ def together_in(folder: Path, resume_to: int) -> None:
     world, data = processes(), images()
     # A folder that only the first process may touch, as on machines without a common disk.
     home = folder if rank() == 0 else folder / f"elsewhere {rank()}"
-    for way in (*WAYS, "staged"):
+    for way in WAYS:
         run = train(settings(way), home / f"{way} {world}", data=data)
         found = state(run)
         for name, tensor in found.items():

@@ -11,7 +11,7 @@ from marvel.methods import METHODS
 LEVELS = ("cost", "loss", "update", "outputs", "draws", "start", "prepare")
 """What a paper may change, from least to most."""
 
-TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers")
+TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
 """What only our Trainer calls: a method that changes one of these needs it."""
 
 

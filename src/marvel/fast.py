@@ -54,6 +54,8 @@ class Captured(Steps):
         if self.failed:
             yield from super().epoch(plan)
             return
+        if self.graph is not None and not self.has_room(plan):
+            self.graph = None  # the epochs have grown: captured anew
         if self.graph is not None:
             self.lay_out(plan)
         trainer = self.trainer
@@ -106,6 +108,12 @@ class Captured(Steps):
             raw = trainer.source.fetch(index)
             batches.append(Batch(index, trainer.y[index], raw, trainer.views, _Numbers(self.numbers, slot, rows)))
         return batches
+
+    def has_room(self, plan: Plan) -> bool:
+        """Whether an epoch's draws fit where the graph reads them: a method may join more instances to later epochs."""
+        if plan.slots != len(self.orders):
+            return False
+        return all(total <= len(order) for total, order in zip(plan.totals, self.orders, strict=True))
 
     def lay_out(self, plan: Plan) -> None:
         """Put an epoch's draws and numbers where the graph reads them."""

@@ -46,7 +46,9 @@ class SparseSGD(torch.optim.Optimizer):
                 if p.grad is None:
                     continue
                 state = self.state[p]
-                moved = state.setdefault("momentum_buffer", torch.zeros_like(p))
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                moved = state["momentum_buffer"]
                 touched = p.grad != 0
                 gradient = p.grad + group["weight_decay"] * p
                 moved.copy_(torch.where(touched, group["momentum"] * moved + gradient, moved))
