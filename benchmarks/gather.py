@@ -1,6 +1,6 @@
 """What several processes cost a step, in microseconds: what `gather` sends, and what the gradients take.
 
-    python benchmarks/gather.py --worlds 2,4 --out gather.json
+    python -m benchmarks.gather --worlds 2,4 --out results/gather-cpu.json
 
 Each number is the median over the steps, of the slowest process. A step's global batch is `--batch` instances.
 
@@ -118,8 +118,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--heavy-steps", type=int, default=3, help="of a whole training step; 0: leave these out")
-    parser.add_argument("--out", default="gather.json")
+    parser.add_argument("--out", default="results/gather-cpu.json")
     args = parser.parse_args()
+    load = os.getloadavg()[0]
     found: list[Row] = []
     for world in map(int, args.worlds.split(",")):
         with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +130,7 @@ def main() -> None:
         for row in here:
             print(*(f"{key}={value}" for key, value in row.items()), flush=True)
         found += here
-    about = {**environment(torch.device("cpu")), "cores": os.cpu_count(), "backend": "gloo"}
+    about = {**environment(torch.device("cpu")), "cores": os.cpu_count(), "backend": "gloo", "load": load}
     with open(args.out, "w") as file:
         json.dump({"batch": args.batch, "rows": found, "environment": about}, file, indent=1)
 

@@ -56,7 +56,7 @@ def test_colours_differ_and_so_do_dashes(tmp_path: Path, drawn: list[Figure]) ->
 def test_drops_of_the_learning_rate_are_marked(tmp_path: Path, drawn: list[Figure]) -> None:
     figures.curves([record("ce"), record("marvel", drops=(3, 99))], tmp_path / "curves.png")
     marks = [list(line.get_xdata()) for line in drawn[0].axes[0].get_lines() if line.get_marker() == "v"]  # type: ignore[arg-type]
-    assert marks == [[], [3]]
+    assert marks == [[3]]
     assert "learning rate falls" in [text.get_text() for text in drawn[0].legends[0].get_texts()]
 
 
