@@ -2,15 +2,15 @@
 
     python -m benchmarks.gather --worlds 2,4 --out results/gather-cpu.json
 
-Each number is the median over the steps, of the slowest process. A step's global batch is `--batch` instances.
+Each number is the median over the rounds, of the slowest process. The global batch has `--batch` instances.
 
 costs       five columns: cost, weight, margin, rival, index. What a method needs that overrides `cost` or `update`
+asked       the same where the processes do not know how many rows the others have (a user's own loop)
 outputs     the logits, label and index. What a method needs that overrides `loss` (NPCL)
-asked       costs, where the processes do not know how many rows the others have (a user's own loop)
 gradients   the average of all gradients of ResNet-18, after the backward pass, in one collective
-trainer     a whole training step of ResNet-18 with that average
-ddp         the same step with DistributedDataParallel, which sends while the backward pass still runs
-alone       the same step of one process's rows, with nothing sent
+alone       a training step of ResNet-18 on 8 images a process, with nothing sent
+trainer     the same with the average of the gradients
+ddp         the same with DistributedDataParallel, which sends while the backward pass still runs
 """
 
 import argparse
@@ -34,21 +34,25 @@ from marvel.networks import build
 from marvel.run import environment
 
 CLASSES = (10, 100, 1000)
+HEAVY_ROWS = 8
+"""Of each process, in a whole training step: few, so that what is sent shows beside what is computed."""
+
 Row = dict[str, object]
 
 
-def measure(act: Callable[[], object], steps: int) -> float:
-    """Microseconds: the median step, of the slowest process."""
-    took = []
-    for step in range(steps + 1):
-        dist.barrier()
-        began = time.perf_counter()
-        act()
-        if step >= 1:
-            took.append(time.perf_counter() - began)
-    median = torch.tensor([statistics.median(took) * 1e6])
-    dist.all_reduce(median, dist.ReduceOp.MAX)
-    return round(float(median))
+def measure(acts: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Microseconds of each: quartiles over the rounds, of the slowest process. They take turns, back and forth."""
+    took: dict[str, list[float]] = {what: [] for what in acts}
+    for k in range(rounds + 1):
+        for what in list(acts)[:: 1 if k % 2 else -1]:
+            dist.barrier()
+            began = time.perf_counter()
+            acts[what]()
+            passed = torch.tensor([time.perf_counter() - began])
+            dist.all_reduce(passed, dist.ReduceOp.MAX)
+            if k:  # the first round warms up
+                took[what].append(1e6 * float(passed))
+    return {what: [round(q) for q in statistics.quantiles(times, n=4)] for what, times in took.items()}
 
 
 def step_of(network: nn.Module, x: torch.Tensor, after: Callable[[], object]) -> Callable[[], None]:
@@ -75,30 +79,25 @@ def rows(rank: int, world: int, batch: int, steps: int, heavy_steps: int) -> lis
     sizes = shares(batch)
     m, g = sizes[rank], torch.Generator().manual_seed(rank)
     index = torch.arange(m)
-    found: list[Row] = []
-
-    def add(what: str, microseconds: float, **more: object) -> None:
-        found.append({"processes": world, "what": what, **more, "microseconds": microseconds})
-
     cost, weight, margin = (torch.randn(m, generator=g, requires_grad=k == 0) for k in range(3))
     columns = (cost, weight, margin, index, index)
-    add("costs", measure(lambda: gather(*columns, sizes=sizes), steps))
-    add("asked", measure(lambda: gather(*columns), steps))
-    for classes in CLASSES:
-        logits = torch.randn(m, classes, generator=g, requires_grad=True)
-        add("outputs", measure(lambda z=logits: gather(z, index, index, sizes=sizes), steps), classes=classes)
-
+    logits = {f"outputs, {k} classes": torch.randn(m, k, generator=g, requires_grad=True) for k in CLASSES}
     gradients = [torch.randn(p.shape, generator=g) for p in resnet18().parameters()]
-    add("gradients", measure(lambda: average_over_processes(gradients), steps // 5))
+    small: dict[str, Callable[[], object]] = {"costs": partial(gather, *columns, sizes=sizes)}
+    small["asked"] = partial(gather, *columns)
+    small |= {what: partial(gather, z, index, index, sizes=sizes) for what, z in logits.items()}
+    found = measure(small, steps) | measure({"gradients": partial(average_over_processes, gradients)}, steps // 5)
     if heavy_steps:
-        x = torch.randn(m, 3, 32, 32, generator=g)
-        network = resnet18()
-        add("alone", measure(step_of(network, x, lambda: None), heavy_steps))
-        average = partial(average_gradients, network)
-        add("trainer", measure(step_of(network, x, average), heavy_steps))
-        wrapped = DistributedDataParallel(resnet18())
-        add("ddp", measure(step_of(wrapped, x, lambda: None), heavy_steps))
-    return found
+        x = torch.randn(HEAVY_ROWS, 3, 32, 32, generator=g)
+        alone, shared, wrapped = resnet18(), resnet18(), DistributedDataParallel(resnet18())
+        heavy: dict[str, Callable[[], object]] = {"alone": step_of(alone, x, lambda: None)}
+        heavy["trainer"] = step_of(shared, x, partial(average_gradients, shared))
+        heavy["ddp"] = step_of(wrapped, x, lambda: None)
+        found |= measure(heavy, heavy_steps)
+    return [
+        {"processes": world, "what": what, "microseconds": median, "quartiles": [low, high]}
+        for what, (low, median, high) in found.items()
+    ]
 
 
 def worker(rank: int, world: int, folder: str, args: argparse.Namespace) -> None:
@@ -116,8 +115,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", default="2,4")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--heavy-steps", type=int, default=3, help="of a whole training step; 0: leave these out")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--heavy-steps", type=int, default=20, help="rounds of whole training steps; 0: leave them out")
     parser.add_argument("--out", default="results/gather-cpu.json")
     args = parser.parse_args()
     load = os.getloadavg()[0]

@@ -32,8 +32,8 @@ EXACT = 1e-5
 """Largest difference allowed where nothing but the order of additions differs; 1.1e-6 was measured."""
 
 GROWN = 1e-2
-"""The same after six epochs with BatchNorm over four rows, where such differences grow sixfold an epoch: from 2e-6 after
-the first to 4e-3 were measured."""
+"""The same after six epochs with BatchNorm over four rows, where such differences grow sixfold an epoch: from 2e-6
+after the first to 4e-3 were measured."""
 
 
 def environment(**more: str) -> dict[str, str]:
