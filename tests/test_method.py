@@ -754,3 +754,10 @@ def test_nothing_is_suggested_for_an_instance_never_seen() -> None:
     assert issue.index == 1
     assert issue.given == "dog"
     assert issue.suggested not in ("cat", "dog", "eel", "-1")
+
+
+def test_in_eval_mode_an_index_may_be_of_another_set() -> None:
+    criterion = CE(3, 2).eval()
+    logits, y = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
+    loss = criterion(logits, y, torch.tensor([700, 701]))
+    assert float(loss) == pytest.approx(float(F.cross_entropy(logits, y)))

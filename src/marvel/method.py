@@ -286,9 +286,11 @@ class Method(Memory):
             raise InvalidInput(f"reduction is 'mean' or 'none', got {reduction!r}")
         outputs = _in_single_precision(_two_logits(outputs))
         logits = self.followed(outputs)
+        if not self.training:
+            index = None  # of another set, as a rule
         if self.checks:
             y, index = self._check(logits, y, index)
-        if index is None or not self.training:
+        if index is None:
             costs = self._costs(logits, y, None)
             return costs if reduction == "none" else costs.mean()
         if reduction == "mean" and type(self).loss is not Method.loss:
