@@ -181,9 +181,10 @@ def _all_rows(mine: Tensor, sizes: list[int]) -> Tensor:
 def average_over_processes(tensors: Sequence[Tensor]) -> None:
     """Replace tensors by their average over the processes, in one collective: the gradients, after `backward`.
 
-    DistributedDataParallel would send gradients while the backward pass still runs. It is not used: it wants to wrap
-    each network (hiding `.features`) and to see each exactly once a step, where methods are free to look twice or not
-    at all. `benchmarks/gather.py` measures both.
+    DistributedDataParallel sends gradients while the backward pass still runs, which saves a tenth of a step of
+    ResNet-18 on 8 images a process (gloo, `benchmarks/gather.py`), less of a larger one. It is not used: it would wrap
+    each network (hiding `.features`) and expects every parameter to be used in every step, where methods are free to
+    look at a network twice, in part, or not at all.
     """
     flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
     with _partners():
