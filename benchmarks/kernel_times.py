@@ -1,6 +1,6 @@
 """Where the time of a captured step goes, kernel by kernel, on a GPU.
 
-python -m benchmarks.profile resnet32 marvel+ --compile
+python -m benchmarks.kernel_times resnet32 marvel+ --compile
 """
 
 import argparse
