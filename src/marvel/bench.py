@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from marvel import data as datasets
-from marvel.config import Config
+from marvel.config import HOW, Config
 from marvel.data.core import Data
 from marvel.errors import InvalidInput
 from marvel.fast import pack
 from marvel.run import Run, as_plain
 from marvel.runs import Facts, as_json
 from marvel.trainer import Epoch
-
-HOW = ("root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every")
-"""Settings that say how a run is computed, not what it is."""
 
 
 def what(settings: Facts) -> str:

@@ -151,6 +151,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """The settings as `--help` groups them."""
 
 
+HOW = {"root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every"}
+"""Settings of where a run is computed and how much is written down, not of what it is: they may change on the way."""
+
+
 def options_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
     """A method's own parameters: the keyword-only ones of its constructor and of those it extends, but for `needs`."""
     from marvel.method import Method

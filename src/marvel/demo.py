@@ -47,6 +47,7 @@ class Demo:
             "folder": str(self.folder),
             "picture": str(self.picture),
             "seconds": round(self.seconds, 1),
+            "environment": self.records["ce"]["environment"],
             "methods": self.rows(),
         }
 

@@ -90,9 +90,10 @@ class Captured(Steps):
                 self.trainer.train_step(self.method, self.batches_in_place())
                 self.place += self.strides
                 aside.join()
-        except (RuntimeError, AttributeError) as error:
+        except Exception as error:  # a step that is wrong in itself fails again, and says so, as it is written
             self.failed = True
-            log.warning("the step cannot be captured and runs as written: %s", str(error).splitlines()[0])
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            log.warning("the step cannot be captured and runs as written: %s", reason)
         else:
             self.graph = graph
         finally:

@@ -15,7 +15,7 @@ import torch
 
 from marvel import __version__, metrics, noise
 from marvel import data as datasets
-from marvel.config import Config, options_of
+from marvel.config import HOW, Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
 from marvel.data.folder import ImageFiles
@@ -28,9 +28,6 @@ from marvel.plan import seed_of
 from marvel.presets import preset_for
 from marvel.runs import Facts, RunFolder
 from marvel.trainer import Epoch, Labelled, Trainer
-
-FREE = {"device", "precision", "fast", "compile", "threads", "workers", "source", "root", "ledger", "checkpoint_every"}
-"""Settings that say where a run is computed and how much of it is written down: they may change on the way."""
 
 FULL_HISTOGRAMS = (25, 75)
 """The epochs whose margin distributions the paper shows; every tenth is kept besides."""
@@ -79,7 +76,7 @@ class Run:
         self.networks = self.trainer.build(self.method.networks)
         self.record: Facts | None = None
         if processes() > 1:
-            told = {key: value for key, value in config.facts().items() if key not in FREE}
+            told = {key: value for key, value in config.facts().items() if key not in HOW}
             agree(json.dumps([as_plain(told), self.data.fingerprint()]))
         if self.folder is not None:
             ask_first(partial(self.claim, self.folder, resume))
@@ -125,7 +122,7 @@ class Run:
         if before is not None:
             for key, old in before["config"].items():
                 new = now["config"].get(key)
-                if key not in FREE and old != new:
+                if key not in HOW and old != new:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
                 raise FolderError(f"{folder.path} holds a run on other data: name another folder")
@@ -325,8 +322,14 @@ def environment(device: torch.device) -> Facts:
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
         "processes": processes(),
-        "command": " ".join(["marvel", *sys.argv[1:]]),
+        "command": command(),
     }
+
+
+def command() -> str:
+    """What was typed, without the folders it was typed in."""
+    name = Path(sys.argv[0]).name
+    return " ".join(["marvel" if name in ("marvel", "__main__.py") else f"python {name}", *sys.argv[1:]])
 
 
 def commit() -> str | None:

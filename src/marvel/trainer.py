@@ -311,7 +311,9 @@ class Trainer:
         # A graph reads the learning rate from memory, so there it is a tensor.
         lr: Any = torch.tensor(c.lr, device=self.device) if on_gpu else c.lr
         if c.optimizer == "adamw":
-            return torch.optim.AdamW(self.parameters, lr, weight_decay=c.weight_decay, fused=on_gpu or None)
+            return torch.optim.AdamW(
+                self.parameters, lr, weight_decay=c.weight_decay, fused=on_gpu or None, capturable=on_gpu
+            )
         return torch.optim.SGD(
             self.parameters, lr, c.momentum, weight_decay=c.weight_decay, nesterov=c.nesterov, fused=on_gpu or None
         )

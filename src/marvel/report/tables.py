@@ -16,15 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
+from marvel.config import HOW
 from marvel.errors import DataError, InvalidInput, MarvelError, pick
 from marvel.paper import PaperNumber, Verdict, beside, verdict
 from marvel.report.figures import NAMES, Record
 from marvel.runs import write_atomically
 
 MADE = re.compile(r"^<!-- made: (\S+)(?: (\S+))? -->$\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
-
-HOW = {"root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every"}
-"""Settings that say how a run is computed, not what it is."""
 
 DETECTION = {
     "memorisation_ratio": "memorisation ratio",
