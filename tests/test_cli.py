@@ -13,8 +13,8 @@ import pytest
 
 from marvel import __version__
 from marvel.cli import main
+from marvel.cli.progress import Progress
 from marvel.methods import METHODS
-from marvel.progress import Progress
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 

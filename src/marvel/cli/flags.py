@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
@@ -120,3 +121,14 @@ def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return "  [yes]" if default else "  [no]"
     return f"  [{default:g}]" if isinstance(default, float) else f"  [{default}]" if default not in (None, ()) else ""
+
+
+def as_text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def as_numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"{name} should be numbers with commas between, got {text!r}: write 0.4,0.1") from None

@@ -1,0 +1,92 @@
+"""The command `marvel`: one file a verb, each calling the library function of the same name.
+
+What is slow to import (torch, matplotlib) is imported inside the verbs, so that `--help` answers at once. Results go to
+stdout, progress and mistakes to stderr. A mistake is one line and exit code 2.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn, cast
+
+import typer
+
+from marvel import __version__
+from marvel.cli.demo import demo
+from marvel.cli.flags import EXTRA, Grouped
+from marvel.cli.methods import methods
+from marvel.cli.noise import noise
+from marvel.cli.process import process
+from marvel.cli.train import train
+from marvel.errors import MarvelError
+
+MISTAKE, INTERRUPTED = 2, 130
+
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
+"""What Typer raises about the command line itself; it has no public name in all versions."""
+
+app = typer.Typer(
+    help="Train classifiers on labels you cannot trust, find the wrong labels, and fix them.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"marvel {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def marvel(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command(cls=Grouped)(demo)
+app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped)(methods)
+app.command(cls=Grouped)(noise)
+
+RESUMABLE = {"train"}
+"""Verbs whose work goes on with --resume."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command; what goes wrong becomes one line and an exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(words, prog_name="marvel", standalone_mode=False)
+    except UsageError as error:
+        asked = error.ctx.command_path if error.ctx is not None else "marvel"
+        _fail(f"{error.format_message().rstrip('.')} (see {asked} --help)")
+    except (MarvelError, MemoryError) as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        # Whoever read has had enough. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        again = words if "--resume" in words else [*words, "--resume"]
+        going_on = f"; go on with: {shlex.join(['marvel', *again])}" if words[:1] and words[0] in RESUMABLE else ""
+        _fail(f"interrupted{going_on}", INTERRUPTED)
+    sys.exit(code)
+
+
+def _fail(message: str, code: int = MISTAKE) -> NoReturn:
+    speaker = f"marvel, process {process()}:" if process() > 0 else "marvel:"
+    print(speaker, " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)

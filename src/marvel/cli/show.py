@@ -1,0 +1,45 @@
+"""How results are shown: as JSON, as a table, and numbers as people write them."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else there.")]
+
+
+def words(key: str) -> str:
+    """`detection_f1` -> `detection F1`, as people write it."""
+    special = {"warmup": "warm-up", "detection_f1": "detection F1", "detection_auroc": "detection AUROC"}
+    return special.get(key, key.replace("_", " "))
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def print_json(facts: Any) -> None:
+    typer.echo(json.dumps(facts, indent=2, allow_nan=False))
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: bool = False) -> None:
+    """A table on stdout; the first column is of names, columns of numbers are set right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = list(rows)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, padding=(0, 1, 0, 0))
+    for column, heading in enumerate(headings):
+        numbers = column > 0 and all(row[column][:1].isdigit() or row[column] == "–" for row in rows)
+        widest = max(map(len, heading.split()), default=0)
+        side: Literal["left", "right"] = "right" if numbers else "left"
+        table.add_column(heading, justify=side, min_width=widest, no_wrap=column == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    # Rich takes a pipe for a terminal of 80 columns, too few for some tables.
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    Console(width=120 if piped else None).print(table)
