@@ -81,12 +81,25 @@ class Random(Dataset[Any]):
         return torch.rand(2)
 
 
-def test_a_datasets_own_randomness_in_workers_follows_the_draws() -> None:
-    source = Streamed(Random(), "cpu", workers=1)
+def test_a_datasets_own_randomness_follows_the_draws_whoever_reads() -> None:
+    source = Streamed(Random(), "cpu", workers=2)
     first, again = (torch.cat(list(source.stream(DRAWS))) for _ in range(2))
     other = torch.cat(list(source.stream([DRAWS[1], DRAWS[0], DRAWS[2]])))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+    assert torch.equal(first, torch.cat(list(Streamed(Random(), "cpu").stream(DRAWS))))
+
+
+def test_workers_stay_from_epoch_to_epoch_and_two_streams_do_not_meet() -> None:
+    source = Streamed(Pairs("tensor"), "cpu", workers=1)
+    list(source.stream(DRAWS))
+    (loader,) = source.idle
+    one, two = source.stream(DRAWS), source.stream(DRAWS[::-1])
+    both = [(next(one), next(two)) for _ in DRAWS]
+    assert list(one) == list(two) == []
+    assert loader in source.idle and len(source.idle) == 2
+    for (a, b), ours, theirs in zip(both, DRAWS, DRAWS[::-1], strict=True):
+        assert torch.equal(a, X[ours]) and torch.equal(b, X[theirs])
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -57,6 +57,8 @@ def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_captured_equals_plain_to_the_bit(method, deterministic):
+    if method == "confident-learning":
+        pytest.importorskip("cleanlab")
     captured = Run(settings(method), data=small())
     ours = finished(captured)
     assert isinstance(captured.trainer.steps, Captured) and captured.trainer.steps.graph is not None

@@ -3,14 +3,16 @@
 Both give the same tensors for the same instances; the views are made from them on the device.
 """
 
+import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from marvel.data.arrays import channels_first
 from marvel.errors import DataError
@@ -63,6 +65,8 @@ class Streamed:
         self.device = torch.device(device)
         self.items = _Instances(dataset, pick or _first)
         self.workers = workers
+        self.idle: list[DataLoader[Tensor]] = []
+        """Loaders whose workers wait for the next epoch: starting them anew each time takes as long as they read."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -71,17 +75,37 @@ class Streamed:
         return _stack([self.items[i] for i in index.tolist()]).to(self.device)
 
     def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
-        lists = [index.tolist() for index in draws]
-        loader: DataLoader[Tensor] = DataLoader(
+        loader = self.idle.pop() if self.idle else self.loader()
+        assert isinstance(loader.batch_sampler, _Draws)
+        loader.batch_sampler.lists = [index.tolist() for index in draws]
+        for x in loader:
+            yield x.to(self.device, non_blocking=True)
+        self.idle.append(loader)
+
+    def loader(self) -> "DataLoader[Tensor]":
+        return DataLoader(
             self.items,
-            batch_sampler=lists,
+            batch_sampler=_Draws(),
             num_workers=self.workers,
             collate_fn=_stack,
             pin_memory=self.device.type == "cuda",
-            generator=torch.Generator().manual_seed(_seed(lists)),
+            persistent_workers=self.workers > 0,
+            generator=torch.Generator(),  # or torch's global one would be drawn from
         )
-        for x in loader:
-            yield x.to(self.device, non_blocking=True)
+
+
+class _Draws(Sampler[list[int]]):
+    """The index lists of an epoch, each behind a seed that follows from it."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step, index in enumerate(self.lists):
+            yield [zlib.crc32(np.array([step, *index], dtype=np.int64).tobytes()), *index]
 
 
 class _Instances(Dataset[Tensor]):
@@ -97,14 +121,30 @@ class _Instances(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         return _raw(self.pick(self.dataset[index]))
 
+    def __getitems__(self, draw: list[int]) -> list[Tensor]:
+        """A batch, from `_Draws`.
 
-def _seed(lists: list[list[int]]) -> int:
-    """A seed for the workers that follows from the draws.
+        Random transforms inside a user's dataset then differ from epoch to epoch and repeat with the run's seed,
+        whichever worker makes them, while the generators of this process are left alone.
+        """
+        seed, *index = draw
+        with _seeded(seed):
+            return [self[i] for i in index]
 
-    Random transforms inside a user's dataset then differ from epoch to epoch and repeat with the run's seed, while
-    torch's global generator is left alone.
-    """
-    return zlib.crc32(np.array([i for index in lists for i in index], dtype=np.int64).tobytes())
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Python's, numpy's and torch's global generators from `seed`, as they were afterwards."""
+    ours, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002  a user's transforms draw from it
+    with torch.random.fork_rng(devices=[]):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(ours)
+            np.random.set_state(numpys)  # noqa: NPY002
 
 
 def _first(item: Any) -> Any:
