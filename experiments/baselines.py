@@ -118,8 +118,8 @@ def config_of(entry: Entry, noise: str, epochs: int | None = None, **settings: A
     return Config(**(given | {"epochs": epochs} | entry.settings | settings))
 
 
-def chosen(noise: str, epochs: int | None, only: str | None, skip: str | None) -> list[Entry]:
-    """The entries asked for, the longest first."""
+def chosen(noise: str, epochs: int | None, only: str | None, skip: str | None, one_form: bool = False) -> list[Entry]:
+    """The entries asked for, the longest first; `one_form` takes the first form of each method alone."""
     names = {flag: {name for name in (text or "").split(",") if name} for flag, text in (("o", only), ("s", skip))}
     for name in names["o"] | names["s"]:
         if name not in METHODS:
@@ -129,6 +129,8 @@ def chosen(noise: str, epochs: int | None, only: str | None, skip: str | None) -
         for entry in entries(noise, epochs or CIFAR10.epochs)
         if (not names["o"] or entry.method in names["o"]) and entry.method not in names["s"]
     ]
+    if one_form:
+        found = list({entry.method: entry for entry in reversed(found)}.values())
     return sorted(found, key=lambda entry: -entry.cost)
 
 
@@ -151,6 +153,7 @@ def main() -> None:
     parser.add_argument("--noise", choices=("symmetric", "circular"), default="symmetric")
     parser.add_argument("--only", metavar="METHOD[,METHOD]", help="these methods alone")
     parser.add_argument("--skip", metavar="METHOD[,METHOD]", help="all but these")
+    parser.add_argument("--one-form", action="store_true", help="of a method with several forms the first alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--width", type=int, default=8, help="how many runs take turns on the device")
     parser.add_argument("--compile", action="store_true", help="compile the network with torch.compile")
@@ -161,7 +164,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print the runs, and run nothing")
     args = parser.parse_args()
     try:
-        found = chosen(args.noise, args.epochs, args.only, args.skip)
+        found = chosen(args.noise, args.epochs, args.only, args.skip, args.one_form)
     except InvalidInput as error:
         parser.error(str(error))
     if importlib.util.find_spec("cleanlab") is None and any(e.method == "confident-learning" for e in found):
