@@ -34,7 +34,7 @@ class InHalf(nn.Module):
             return logits
 
         self.call: Callable[[dict[str, Tensor], Tensor], Tensor] = (
-            torch.compile(call, dynamic=False) if compile else call
+            torch.compile(call, dynamic=False, options={"max_autotune_pointwise": True}) if compile else call
         )
 
     def forward(self, x: Tensor) -> Tensor:
