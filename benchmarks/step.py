@@ -36,7 +36,7 @@ class Plain(CE):
     def forward(self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean") -> Tensor:
         with self.aside(outputs, y, index):  # a captured step waits for this branch, which is empty here
             pass
-        return F.cross_entropy(outputs, y)
+        return F.cross_entropy(outputs.float(), y)  # as autocast would have it, and as all methods do
 
 
 def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:

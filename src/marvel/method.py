@@ -117,8 +117,13 @@ def margins(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def weighted_mean(costs: Tensor, weight: Tensor) -> Tensor:
     """`sum(w c) / sum(w)`; 0, with zero gradient, when every weight is 0. A cost without weight may be infinite."""
+    return (torch.where(weight > 0, costs, 0) * shares_of(weight)).sum()
+
+
+def shares_of(weight: Tensor) -> Tensor:
+    """Each weight's share of their sum; 0 when every weight is 0."""
     total = weight.sum()
-    return (torch.where(weight > 0, costs, 0) * weight).sum() / torch.where(total > 0, total, 1)
+    return weight / torch.where(total > 0, total, 1)
 
 
 def batches_of(order: Tensor, size: int) -> list[Tensor]:
@@ -308,7 +313,8 @@ class Method(Memory):
         costs = self._costs(logits.masked_fill((worth <= 0)[:, None], 0), y, index)
         if processes() == 1:
             self._note(logits, y, index, worth)
-            return torch.where(worth > 0, costs, 0) * worth if reduction == "none" else weighted_mean(costs, worth)
+            # Cut off, no cost is infinite: that saves a third of `weighted_mean`'s kernels.
+            return costs * worth if reduction == "none" else (costs * shares_of(worth)).sum()
         own = torch.where(worth > 0, costs, 0) * worth
         costs, worth, margin, rival, index = gather(
             costs, worth, *margins(logits.detach(), y), index, sizes=self.shares
