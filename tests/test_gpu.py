@@ -65,6 +65,14 @@ def test_captured_equals_plain_to_the_bit(method, deterministic):
     assert_same(ours, finished(Run(settings(method, fast=False), data=small())))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_streamed_steps_are_captured_and_equal_resident_ones(workers, deterministic):
+    streamed = Run(settings("marvel+", source="streamed", workers=workers), data=small())
+    ours = finished(streamed)
+    assert isinstance(streamed.trainer.steps, Captured) and streamed.trainer.steps.graph is not None
+    assert_same(ours, finished(Run(settings("marvel+"), data=small())))
+
+
 def test_packed_runs_equal_runs_alone(deterministic):
     names = ["ce", "marvel", "marvel+", "npcl"]
     runs = [Run(settings(name, seed=k), data=small()) for k, name in enumerate(names)]

@@ -9,6 +9,8 @@ from torch import Tensor
 from contract import Plain
 from marvel import plan as module
 from marvel.data import Resident, Streamed
+from marvel.data.batches import Source
+from marvel.method import Batch
 from marvel.plan import Plan, generator_of, seed_of
 
 CPU = torch.device("cpu")
@@ -18,11 +20,19 @@ DRAWS = [torch.tensor([3, 1, 4, 5]), torch.tensor([9, 2, 6]), torch.tensor([7])]
 PAIRS = [(torch.tensor([0, 1, 2]), torch.tensor([10, 11])), (torch.tensor([3, 4]), torch.tensor([12, 13, 14, 15]))]
 
 
+def at(plan: Plan, step: int, source: Source) -> list[Batch]:
+    return plan.batches(step, plan.fetch(step, source), Plain(), Y)
+
+
+def every(plan: Plan, source: Source) -> list[list[Batch]]:
+    return [plan.batches(step, raws, Plain(), Y) for step, raws in enumerate(plan.stream(source))]
+
+
 def numbers(plan: Plan, *requests: int) -> list[Tensor]:
     """What each step gets of each slot, for these requests in turn, in one row."""
     found = []
     for step in range(len(plan)):
-        for batch in plan.at(step, Resident(X, CPU), Plain(), Y):
+        for batch in at(plan, step, Resident(X, CPU)):
             found += [batch.uniform(k) for k in requests]
     return found
 
@@ -55,7 +65,7 @@ def test_numbers_are_a_function_of_the_key() -> None:
 
 def test_numbers_are_uniform_below_one() -> None:
     plan = Plan([torch.zeros(5000, dtype=torch.int64)] * 4, (0, "main", 1), CPU)
-    table = torch.cat([plan.at(step, Resident(X, CPU), Plain(), Y)[0].uniform(5) for step in range(4)]).flatten()
+    table = torch.cat([at(plan, step, Resident(X, CPU))[0].uniform(5) for step in range(4)]).flatten()
     assert len(table) == 100_000
     assert float(table.min()) >= 0 and float(table.max()) < 1
     counts = torch.histc(table, 20, 0, 1)
@@ -79,7 +89,7 @@ def test_each_instance_has_a_row_of_its_own_in_the_order_of_the_draws() -> None:
 
 def test_requests_may_differ_in_width_from_step_to_step() -> None:
     plan = Plan(DRAWS, (0, "main", 1), CPU)
-    first, second, third = (plan.at(step, Resident(X, CPU), Plain(), Y)[0] for step in range(3))
+    first, second, third = (at(plan, step, Resident(X, CPU))[0] for step in range(3))
     assert first.uniform(3).shape == (4, 3)
     assert second.uniform(5).shape == (3, 5)
     assert torch.equal(third.uniform(3), Plan(DRAWS, (0, "main", 1), CPU).uniform(0, 0, 3)[7:])
@@ -91,9 +101,9 @@ def test_batches_are_the_instances_asked_for(streamed: bool) -> None:
     plan = Plan(PAIRS, (0, "main", 1), CPU)
     source: Any = Streamed(X, CPU) if streamed else Resident(X, CPU)
     assert (len(plan), plan.slots) == (2, 2)
-    steps = list(plan.batches(source, Plain(), Y))
+    steps = every(plan, source)
     for step, (batches, asked) in enumerate(zip(steps, PAIRS, strict=True)):
-        same = plan.at(step, source, Plain(), Y)
+        same = at(plan, step, source)
         for batch, other, index in zip(batches, same, asked, strict=True):
             assert torch.equal(batch.index, index) and torch.equal(other.index, index)
             assert torch.equal(batch.y, index % 3)
@@ -106,7 +116,7 @@ def test_batches_are_the_instances_asked_for(streamed: bool) -> None:
 def test_an_epoch_without_steps() -> None:
     plan = Plan([], (0, "main", 1), CPU)
     assert len(plan) == 0
-    assert list(plan.batches(Resident(X, CPU), Plain(), Y)) == []
+    assert every(plan, Resident(X, CPU)) == []
 
 
 def as_process(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
@@ -122,14 +132,14 @@ def as_process(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
 @pytest.mark.parametrize("draws", [DRAWS, PAIRS])
 def test_the_shares_of_all_processes_join_to_the_whole(world: int, draws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Indices, labels, instances and numbers, step by step and in the order of the ranks; also where some have none."""
-    alone = Plan(draws, (0, "main", 1), CPU).batches(Resident(X, CPU), Plain(), Y)
+    alone = every(Plan(draws, (0, "main", 1), CPU), Resident(X, CPU))
     expected = [[(b.index, b.y, b.raw, b.uniform(3)) for b in step] for step in alone]
     parts: list[list[list[tuple[Tensor, ...]]]] = []
     said: list[list[list[int]]] = []
     for rank in range(world):
         as_process(monkeypatch, rank, world)
         plan = Plan(draws, (0, "main", 1), CPU)
-        steps = list(plan.batches(Resident(X, CPU), Plain(), Y))
+        steps = every(plan, Resident(X, CPU))
         parts.append([[(b.index, b.y, b.raw, b.uniform(3)) for b in step] for step in steps])
         said.append([plan.shares(step) for step in range(len(plan))])
     assert all(other == said[0] for other in said)

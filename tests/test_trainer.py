@@ -438,7 +438,7 @@ def test_marvel_plus_applies_the_weights_of_an_epoch_in_the_next() -> None:
             logits = network(data.x[index])
             costs, w = F.cross_entropy(logits, y[index], reduction="none"), weight[index]
             criterion(logits.detach(), y[index], index)
-            ((costs * w).sum() / w.sum()).backward()
+            (costs * (w / w.sum())).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
         criterion.step()

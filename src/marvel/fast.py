@@ -7,9 +7,9 @@ nothing left for Python to do.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,8 +37,8 @@ class Steps:
 
     def epoch(self, plan: Plan) -> Iterator[None]:
         trainer = self.trainer
-        for batches in plan.batches(trainer.source, trainer.views, trainer.y):
-            trainer.train_step(self.method, batches)
+        for step, raws in enumerate(plan.stream(trainer.source)):
+            trainer.train_step(self.method, plan.batches(step, raws, trainer.views, trainer.y))
             yield
 
 
@@ -59,18 +59,23 @@ class Captured(Steps):
         if self.graph is not None:
             self.lay_out(plan)
         trainer = self.trainer
-        for step in range(len(plan)):
+        # What lies on the device is gathered by the step itself; what workers read is put in its place.
+        resident = isinstance(trainer.source, Resident)
+        streamed = repeat((), len(plan)) if resident else plan.stream(trainer.source)
+        for step, raws in enumerate(streamed):
             if self.graph is None and step == EAGER_STEPS and plan.sizes(step) == plan.sizes(0):
-                self.capture(plan)
+                self.capture(plan, raws)
             if self.graph is not None and plan.sizes(step) == self.sizes:
-                self.replay(plan, step)
+                self.replay(plan, step, raws)
             else:
-                trainer.train_step(self.method, plan.at(step, trainer.source, trainer.views, trainer.y))
+                read = plan.fetch(step, trainer.source) if resident else raws
+                trainer.train_step(self.method, plan.batches(step, read, trainer.views, trainer.y))
             yield
 
-    def capture(self, plan: Plan) -> None:
+    def capture(self, plan: Plan, raws: Sequence[Tensor]) -> None:
         """Record one step. What it reads lies in tensors that are held here: a graph does not keep them alive."""
         self.sizes = plan.sizes(0)
+        self.raws = [raw.clone() for raw in raws]
         self.strides = torch.tensor(plan.strides(0), device=plan.device)
         self.orders = [torch.zeros(total, dtype=torch.int64, device=plan.device) for total in plan.totals]
         self.numbers = {at: torch.zeros_like(table) for at, table in plan.tables.items()}
@@ -80,14 +85,16 @@ class Captured(Steps):
         graph = torch.cuda.CUDAGraph()
         # A step that reads the epoch's number would freeze it into the graph. Hidden, reading it fails the capture
         # instead.
-        epoch, usual_aside = vars(self.method).pop("epoch"), self.method.aside
+        epoch, usual = vars(self.method).pop("epoch"), (self.method.aside, self.method.ahead)
         try:
             torch.cuda.synchronize()
             # On a stream of its own: graphs captured on one stream share cuBLAS's workspace, and packed runs would
             # race for it.
             with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+                batches = self.batches_in_place()
                 aside = self.method.aside = Aside()
-                self.trainer.train_step(self.method, self.batches_in_place())
+                self.method.ahead = aside.ahead
+                self.trainer.train_step(self.method, batches)
                 self.place += self.strides
                 aside.join()
         except Exception as error:  # a step that is wrong in itself fails again, and says so, as it is written
@@ -97,7 +104,8 @@ class Captured(Steps):
         else:
             self.graph = graph
         finally:
-            self.method.epoch, self.method.aside = epoch, usual_aside
+            self.method.epoch = epoch
+            self.method.aside, self.method.ahead = usual
 
     def batches_in_place(self) -> list[Batch]:
         """The batches of the step that `place` points at."""
@@ -106,7 +114,7 @@ class Captured(Steps):
         for slot, size in enumerate(self.sizes):
             rows = self.place[slot] + torch.arange(size, device=self.place.device)
             index = self.orders[slot].index_select(0, rows)
-            raw = trainer.source.fetch(index)
+            raw = self.raws[slot] if self.raws else trainer.source.fetch(index)
             batches.append(Batch(index, trainer.y[index], raw, trainer.views, _Numbers(self.numbers, slot, rows)))
         return batches
 
@@ -124,7 +132,9 @@ class Captured(Steps):
             table[: plan.totals[slot]].copy_(plan.uniform(slot, call, table.shape[1]))
         self.next_step = None
 
-    def replay(self, plan: Plan, step: int) -> None:
+    def replay(self, plan: Plan, step: int, raws: Sequence[Tensor]) -> None:
+        for place, raw in zip(self.raws, raws, strict=True):
+            place.copy_(raw)
         if self.next_step != step:
             for slot in range(plan.slots):
                 self.place[slot].fill_(plan.rows[slot][step].start)
@@ -146,11 +156,13 @@ class _Numbers:
 
 
 class Aside:
-    """Work beside the main stream, in a branch of the graph: the method's notes, while the step goes backward."""
+    """Work beside the main stream, in branches of the graph: the method's notes, while the step goes backward, and
+    `ahead` what its loss can do while the network runs."""
 
     def __init__(self) -> None:
-        self.stream = torch.cuda.Stream()
-        self.stream.wait_stream(torch.cuda.current_stream())  # part of the graph even where no note is taken
+        self.stream, self.early = torch.cuda.Stream(), torch.cuda.Stream()
+        for stream in (self.stream, self.early):  # parts of the graph even where nothing is done on them
+            stream.wait_stream(torch.cuda.current_stream())
         self.held: list[Any] = []  # or their memory would be given to what the main stream does next
 
     @contextmanager
@@ -160,15 +172,21 @@ class Aside:
         with torch.cuda.stream(self.stream):
             yield
 
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        with torch.cuda.stream(self.early):
+            yield
+        torch.cuda.current_stream().wait_stream(self.early)
+
     def join(self) -> None:
-        torch.cuda.current_stream().wait_stream(self.stream)
+        for stream in (self.stream, self.early):
+            torch.cuda.current_stream().wait_stream(stream)
         self.held.clear()
 
 
 def steps_of(trainer: "Trainer", method: Method) -> Steps:
     """Captured where that is possible, else as written."""
-    able = trainer.device.type == "cuda" and trainer.config.fast and isinstance(trainer.source, Resident)
-    able = able and processes() == 1  # collectives are not captured
+    able = trainer.device.type == "cuda" and trainer.config.fast and processes() == 1  # collectives are not captured
     if able:
         # The shapes never change, so the time it takes to try every convolution kernel is well spent.
         torch.backends.cudnn.benchmark = not torch.are_deterministic_algorithms_enabled()

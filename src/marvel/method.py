@@ -172,6 +172,10 @@ class Method(Memory):
         """Whether labels and indices are checked at every call; the Trainer, which made them, checks once."""
         self.aside: Callable[..., AbstractContextManager[Any]] = _at_once
         """Where notes are taken, given the tensors they read; a captured step takes them on another stream."""
+        self.ahead: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """Where that is done which the outputs are not needed for; a captured step does it beside the network."""
+        self.foreseen = type(self).worth is Method.worth
+        """Whether `worth` reads the index alone."""
         self.validation: float | None = None
         """The accuracy on a clean validation set that the last `step` was told."""
         self.shares: list[int] | None = None
@@ -308,13 +312,15 @@ class Method(Memory):
             self._note(self.followed(outputs), y, index)
             return self.loss(outputs, y, index)
         # Where one cost per instance says it all, only costs travel between processes, not outputs.
-        worth = self.worth(outputs, y, index)
+        with self.ahead() if self.foreseen else nullcontext():
+            worth = self.worth(outputs, y, index)
+            without, share = (worth <= 0)[:, None], shares_of(worth)
         # An instance without weight may have an infinite cost: cut off, it cannot send 0 x inf back.
-        costs = self._costs(logits.masked_fill((worth <= 0)[:, None], 0), y, index)
+        costs = self._costs(logits.masked_fill(without, 0), y, index)
         if processes() == 1:
             self._note(logits, y, index, worth)
             # Cut off, no cost is infinite: that saves a third of `weighted_mean`'s kernels.
-            return costs * worth if reduction == "none" else (costs * shares_of(worth)).sum()
+            return costs * worth if reduction == "none" else (costs * share).sum()
         own = torch.where(worth > 0, costs, 0) * worth
         costs, worth, margin, rival, index = gather(
             costs, worth, *margins(logits.detach(), y), index, sizes=self.shares

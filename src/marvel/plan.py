@@ -6,7 +6,7 @@ for every device alike; a step only slices them.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 import torch
@@ -86,18 +86,17 @@ class Plan:
     def indices(self, slot: int, step: int) -> Tensor:
         return self.orders[slot][self.rows[slot][step]]
 
-    def at(self, step: int, source: Source, views: Viewer, y: Tensor) -> list[Batch]:
-        """The batches of one step."""
-        raws = [source.fetch(self.indices(slot, step)) for slot in range(self.slots)]
-        return self._batches(step, raws, views, y)
+    def fetch(self, step: int, source: Source) -> list[Tensor]:
+        """The raw instances of one step, slot by slot."""
+        return [source.fetch(self.indices(slot, step)) for slot in range(self.slots)]
 
-    def batches(self, source: Source, views: Viewer, y: Tensor) -> Iterator[list[Batch]]:
-        """The batches of each step in turn, read ahead where the source can."""
+    def stream(self, source: Source) -> Iterator[tuple[Tensor, ...]]:
+        """The raw instances of each step in turn, read ahead where the source can."""
         streams = [source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)]
-        for step, raws in enumerate(zip(*streams, strict=True)):
-            yield self._batches(step, list(raws), views, y)
+        return zip(*streams, strict=True)
 
-    def _batches(self, step: int, raws: list[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
+    def batches(self, step: int, raws: Sequence[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
+        """The batches of one step, made of its raw instances."""
         batches = []
         for slot, raw in enumerate(raws):
             index = self.indices(slot, step)

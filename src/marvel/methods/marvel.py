@@ -108,6 +108,7 @@ class Marvel(Method):
         self.auto = warmup == "auto"
         self.instance_cost = as_cost(cost)
         self.count_warmup, self.immediate, self.skips_removed = count_warmup, immediate, skip_removed
+        self.foreseen = type(self).worth is Marvel.worth and not immediate
         self.remember("streak", torch.zeros(n, dtype=torch.int8))
         self.remember("warm", torch.tensor(NEVER if warmup == "auto" else int(warmup)))
         self.remember("curve", torch.full((1 + window_of(epochs),), torch.nan))
