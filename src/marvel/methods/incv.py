@@ -26,6 +26,9 @@ Departures: the published code has k = K - 1 in e for asymmetric noise too, and 
 removes everything where it means to remove nothing (a slice that ends at -0), and takes the optimizer's state along
 from one training to the next; not here. Trainings have the run's own optimizer, the learning rate falling as a cosine
 (published: Adam; to 0.5, 0.25 and 0.1), and last a quarter of the epochs, as its 50 are of 200.
+
+Published numbers: the row of the MARVEL paper is Pleiss et al.'s. For symmetric noise it is near what the authors
+report with their ResNet-32, for asymmetric noise six points below it.
 """
 
 from collections.abc import Iterable
