@@ -2,8 +2,6 @@
 
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import torch
 from marvel.config import Config
 from marvel.data.core import Data
 from marvel.methods import METHODS
-from marvel.paper import paper_number
+from marvel.paper import beside, paper_number
 from marvel.run import Run
 
 GRID = Path(__file__).parents[1] / "experiments" / "baselines.py"
@@ -52,6 +50,14 @@ def test_every_method_is_there_and_every_run_can_be_built(noise: str) -> None:
             assert (found.epochs, found.batch, found.drops) == (120, 128, (80, 100) if longer else (40, 80))
 
 
+def test_runs_stand_beside_the_papers_numbers() -> None:
+    """All but those of another learning rate than the paper's."""
+    for config in runs("symmetric"):
+        number = paper_number("cifar-symmetric", "CIFAR-10", "40%", config.method)
+        found = beside(Run(config.but(device="cpu"), data=DATA).config.facts())
+        assert found == (None if config.method == "ce" and config.drops else number)
+
+
 def test_marvel_waits_as_long_as_in_the_paper() -> None:
     for noise, table in (("symmetric", "cifar-symmetric-waits"), ("circular", "cifar-asymmetric-waits")):
         for config in runs(noise):
@@ -76,23 +82,29 @@ def test_methods_are_chosen_by_name_and_long_runs_begin_first() -> None:
     assert costs == sorted(costs, reverse=True) and costs[0] < 4
 
 
-def command(*args: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, str(GRID), *args], capture_output=True, text=True, timeout=100)
+def test_a_method_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        grid["main"](["--only", "nonesuch"])
+    assert stopped.value.code == 2 and "no method 'nonesuch'" in capsys.readouterr().err
 
 
-def test_a_method_that_is_none_is_refused() -> None:
-    asked = command("--only", "nonesuch")
-    assert asked.returncode == 2 and "no method 'nonesuch'" in asked.stderr and "Traceback" not in asked.stderr
-
-
-def test_the_command_records_its_runs(tmp_path: Path) -> None:
+def test_the_command_records_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "baselines.jsonl"
-    done = command("--data", "digits", "--epochs", "3", "--only", "gce,l_dmi", "--results", str(results))
-    assert done.returncode == 0, done.stderr
+    common = ["--data", "digits", "--epochs", "3", "--results", str(results)]
+    grid["main"]([*common, "--only", "gce,l_dmi"])
     records = [json.loads(line) for line in results.read_text().splitlines()]
     assert {record["asked"]["method"] for record in records} == {"gce", "l_dmi"}
-    late = command(
-        *("--data", "digits", "--epochs", "3", "--only", "mae", "--max-seconds", "0"), "--results", str(results)
-    )
-    assert late.returncode == 0 and "not done: mae" in late.stderr
+    assert "l_dmi" in capsys.readouterr().out
+    grid["main"]([*common, "--only", "mae", "--max-seconds", "0"])
+    assert "0 seconds are over; not done: mae" in capsys.readouterr().err
     assert len(results.read_text().splitlines()) == 2
+
+
+def test_without_cleanlab_confident_learning_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    grid["main"](["--show"])
+    shown = capsys.readouterr()
+    assert "confident-learning is left out: it needs the package cleanlab" in shown.err
+    assert "confident-learning" not in shown.out and "sce" in shown.out
