@@ -521,23 +521,31 @@ def test_incv_refuses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "stop"),
+    ("method", "options", "stop"),
     [
-        ("aum", ("main/pass1", 1)),
-        ("aum", ("main/pass2", 1)),
-        ("incv", ("main/round1-second", 1)),
-        ("incv", ("main", 1)),
+        ("aum", None, ("main/pass1", 1)),
+        ("aum", None, ("main/pass2", 1)),
+        ("incv", None, ("main/round1-second", 1)),
+        ("incv", None, ("main", 1)),
+        ("l_dmi", {"pretrain": 3, "dmi_lr": 0.01}, ("main/pretrain", 2)),
+        ("mentornet", {"form": "dd", "labelled": 0.5, "mentor_steps": 20, "student_epochs": 3}, ("main/student", 2)),
+        ("mentornet", {"form": "dd", "labelled": 0.5, "mentor_steps": 20}, ("main", 2)),
+        ("data-parameters", {"validation": 0.2}, ("main", 2)),
+        ("dy-bootstrap", {"kind": "soft-to-hard", "burn_in": 1, "mixing_epochs": 1}, ("main", 2)),
     ],
 )
-def test_a_stage_goes_on_where_it_was(method: str, stop: tuple[str, int], tmp_path: Path) -> None:
-    whole = finished(settings(method))
-    steps = Run(settings(method), tmp_path, data=vectors()).steps()
+def test_a_stage_goes_on_where_it_was(
+    method: str, options: dict[str, Any] | None, stop: tuple[str, int], tmp_path: Path
+) -> None:
+    config = settings(method, options=BRISK.get(method, {}) if options is None else options)
+    whole = finished(config)
+    steps = Run(config, tmp_path, data=vectors()).steps()
     for epoch in steps:
         if epoch is not None and (epoch.stage, epoch.epoch) == stop:
             break
     next(steps)  # and a step into what follows
     steps.close()  # type: ignore[attr-defined]
-    run = Run(settings(method), tmp_path, resume=True, data=vectors())
+    run = Run(config, tmp_path, resume=True, data=vectors())
     shown = [(epoch.stage, epoch.epoch) for epoch in run.steps() if epoch is not None]
     assert stop not in shown and shown[-1] == ("main", 4)
     for key, tensor in whole.method.state_dict().items():
