@@ -18,8 +18,6 @@ from typing import Self
 
 from marvel.errors import FolderError, InvalidInput, MarvelError
 
-NAME = "decisions.sqlite"
-
 ACTIONS = {
     "accept": "the suggested label is right",
     "keep": "the given label is right",
