@@ -666,7 +666,7 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(Hostile(tmp_path / "executed")))
     refused("never unpickled")
     assert not (tmp_path / "executed").exists()
-    other = tmp_path / "mine.csv"
+    other = tmp_path / "mine.xlsx"
     other.write_text("x,y\n")
     with pytest.raises(DataError, match="an .npz file"):
         load(str(other))

@@ -1,4 +1,4 @@
-"""Classes from labels as they come: text, numbers, with some missing."""
+"""Classes from labels as they come, text or numbers, with some missing; and the names of instances."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -83,3 +83,13 @@ def check_classes(what: str, y: Sequence[int] | npt.NDArray[np.int64], classes: 
             named = ", ".join(rare[:5]) + (f" and {len(rare) - 5} more" if len(rare) > 5 else "")
             notes.append(f"{what}: {how} of {named}; nothing can be learned about a class like that")
     return notes
+
+
+def check_ids(what: str, ids: Sequence[str | None]) -> None:
+    """Ids that cannot tell instances apart are refused."""
+    first: dict[str, int] = {}
+    for row, id in enumerate(ids):
+        if id is None:
+            raise DataError(f"{what} must name every instance, and is empty in row {row}")
+        if first.setdefault(id, row) != row:
+            raise DataError(f"{what} must name each instance differently: '{id}' is in rows {first[id]} and {row}")

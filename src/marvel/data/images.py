@@ -12,9 +12,8 @@ bytes at their new size are kept from it, so that nothing is decoded twice.
 import io
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -144,8 +143,11 @@ def look(picture: Picture, size: int) -> Look:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        if isinstance(picture, Path) and picture.stat().st_size == 0:
-            return Look(wrong="the file is empty")
+        if isinstance(picture, Path):
+            if not picture.is_file():  # a pipe would be waited for
+                return Look(wrong="there is no such file")
+            if picture.stat().st_size == 0:
+                return Look(wrong="the file is empty")
         with open_picture(picture) as image:
             converted = _depth(image)
             image.draft("RGB", (size, size))
@@ -154,7 +156,7 @@ def look(picture: Picture, size: int) -> Look:
             return Look(torch.from_numpy(array).permute(2, 0, 1).contiguous(), converted)
     except FileNotFoundError:
         return Look(wrong="there is no such file")
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except Image.DecompressionBombError:
         return Look(wrong=f"more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels: shrink it")
     except UnidentifiedImageError:
         return Look(wrong="not an image of a format that can be read")
@@ -164,10 +166,14 @@ def look(picture: Picture, size: int) -> Look:
 
 
 def open_picture(picture: Picture) -> "Image":
-    """The image, its pixels not decoded yet."""
+    """The image, its pixels not decoded yet. Pillow itself only warns about one up to twice its limit."""
     from PIL import Image
 
-    return Image.open(picture if isinstance(picture, Path) else io.BytesIO(picture.read()))
+    image = Image.open(picture if isinstance(picture, Path) else io.BytesIO(picture.read()))
+    if Image.MAX_IMAGE_PIXELS is not None and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+        image.close()
+        raise Image.DecompressionBombError
+    return image
 
 
 def as_rgb(image: "Image") -> "Image":
@@ -190,17 +196,6 @@ def _depth(image: "Image") -> str | None:
     if image.mode == "I" or ";16" in image.mode or ";16" in raw:
         return "16-bit"
     return "CMYK" if image.mode == "CMYK" else None
-
-
-@contextmanager
-def _strict_about_bombs() -> Iterator[None]:
-    """Pillow only warns about huge images up to twice its limit, and about a good deal that does not matter here."""
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\.")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
 
 
 # ---------------------------------------------------------------------------------------------- many images
@@ -240,7 +235,9 @@ def check_images(
     `size` is by default the median of their shorter sides, at most `largest`. With `hold` the pixels are kept, by
     default where they fit into HELD bytes.
     """
-    with _strict_about_bombs():
+    with warnings.catch_warnings():
+        # Pillow's, about damaged EXIF data and the like: what matters is said below.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         if size is None:
             size = min(largest, _usual_side(pictures))
         n = len(pictures)
