@@ -184,6 +184,14 @@ class RunFolder:
                 raise FolderError(f"{path} is damaged: {error}") from None
             yield int(path.stem), tensors
 
+    def margins(self, rows: Any) -> Any:
+        """The margins of these instances in every epoch kept: (epochs, rows), as halves, NaN where not visited."""
+        import numpy as np
+
+        rows = torch.as_tensor(np.asarray(rows, dtype=np.int64))
+        epochs = [kept["margin"][rows].numpy() for _, kept in self.ledger()]
+        return np.stack(epochs) if epochs else np.empty((0, len(rows)), dtype=np.float16)
+
     # ------------------------------------------------------------ checkpoints
 
     def save_checkpoint(self, epoch: int, tensors: Mapping[str, Tensor], facts: Facts) -> None:

@@ -19,6 +19,7 @@ from marvel.cli.methods import methods
 from marvel.cli.noise import noise
 from marvel.cli.process import process
 from marvel.cli.report import report
+from marvel.cli.review import review
 from marvel.cli.train import train
 from marvel.errors import MarvelError
 
@@ -56,6 +57,7 @@ def marvel(
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
 app.command(cls=Grouped)(report)
+app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 

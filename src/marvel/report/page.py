@@ -30,7 +30,7 @@ GALLERY = 60
 """How many of the most suspect instances are shown."""
 THUMBNAIL = 256
 """The longest side of a picture, in pixels; it is shown at about two thirds of that."""
-TINY = 96
+TINY = 16
 """Pictures up to this size are shown with their pixels sharp."""
 HEAVY = 20_000
 """Bytes from which a picture is written as a JPEG: sixty of them must stay below a few megabytes."""
@@ -162,14 +162,14 @@ def _gallery(
     folder: RunFolder, columns: Mapping[str, Any], classes: Sequence[str], chosen: Any, instances: "Instances | None"
 ) -> list[Suspect]:
     ids = folder.instances(["id"], rows=chosen).get("id", [f"instance {index}" for index in chosen])
-    margins = margins_of(folder, chosen)
+    margins = folder.margins(chosen)
     suspects = []
     for rank, index in enumerate(map(int, chosen), 1):
         suggested, removed_at = int(columns["suggested"][index]), int(columns["removed_at"][index])
         probability = columns["wrong_probability"][index] if "wrong_probability" in columns else None
         picture, sharp = _picture(instances, index)
         fields = list(instances.fields(index).items()) if instances is not None and picture is None else []
-        own = margins[rank - 1]
+        own = as_list(margins[:, rank - 1])
         suspects.append(
             Suspect(
                 rank=rank,
@@ -188,15 +188,9 @@ def _gallery(
     return suspects
 
 
-def margins_of(folder: RunFolder, chosen: Any) -> list[list[float | None]]:
-    """For each of these instances its margins by epoch, None where it was not visited; [] without a ledger."""
-    import torch
-
-    index = torch.as_tensor(np.asarray(chosen, dtype=np.int64))
-    epochs = [kept["margin"][index].float().numpy() for _, kept in folder.ledger()]
-    if not epochs:
-        return [[] for _ in chosen]
-    return [[None if np.isnan(m) else round(float(m), 2) for m in row] for row in np.stack(epochs, axis=1)]
+def as_list(margins: Any) -> list[float | None]:
+    """One instance's margins by epoch, as JSON can hold them."""
+    return [None if np.isnan(margin) else round(float(margin), 2) for margin in margins]
 
 
 def _spark_told(margins: Sequence[float | None], removed_at: int) -> str:
