@@ -38,14 +38,9 @@ class Run:
     """One run, from settings to record. `data` saves reading it again where several runs share it."""
 
     def __init__(
-        self,
-        config: Config,
-        out: str | Path | None = None,
-        resume: bool = False,
-        data: Data | None = None,
-        reading: Watch | None = None,
+        self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
     ) -> None:
-        data = read(config, reading) if data is None else data
+        data = read(config) if data is None else data
         self.config = config = resolve(config, data)
         torch.set_num_threads(config.threads)
         self.folder = None if out is None else RunFolder(out)
@@ -233,14 +228,13 @@ def train(
     resume: bool = False,
     watch: Callable[[Epoch], None] | None = None,
     data: Data | None = None,
-    reading: Watch | None = None,
 ) -> Run:
-    """Do one run from beginning to end; `watch` is shown every epoch, `reading` how far the data is read before.
+    """Do one run from beginning to end; `watch` is shown every epoch.
 
     Processes that `torchrun` started train together. The first of them writes the folder, and watches.
     """
     with together(config.device):
-        run = Run(config, out, resume, data, reading)
+        run = Run(config, out, resume, data)
         for epoch in run.steps():
             if epoch is not None and watch is not None and writes_files():
                 watch(epoch)
@@ -248,7 +242,7 @@ def train(
 
 
 def read(config: Config, watch: Watch | None = None) -> Data:
-    """The data that the settings name."""
+    """The data that the settings name; `watch` is told how far the reading is."""
     return datasets.load(
         config.data,
         config.root,

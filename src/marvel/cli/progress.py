@@ -24,7 +24,7 @@ class Progress:
         self.bars = None if quiet or not sys.stderr.isatty() else _bars()
         self.lines = not quiet and self.bars is None
         self.tasks: dict[str, TaskID] = {}
-        self.told = time.monotonic()
+        self.told = 0.0
 
     def __enter__(self) -> Self:
         if self.bars is not None:
@@ -43,7 +43,9 @@ class Progress:
         """What to watch the reading of data with."""
         if self.bars is not None and "" in self.tasks:
             self.bars.update(self.tasks[""], description=f"reading {what}", completed=done, total=total, told="")
-        elif self.lines and time.monotonic() - self.told >= PATIENCE:
+        if done == 1:
+            self.told = time.monotonic()
+        if self.lines and time.monotonic() - self.told >= PATIENCE:
             self.told = time.monotonic()
             print(f"reading {what}: {done}/{total}", file=sys.stderr, flush=True)
 

@@ -5,6 +5,7 @@ marvel train --data photos.csv --label species         images, where the cells o
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from marvel.data.classes import check_classes, check_ids, class_name, number_lab
 from marvel.data.columns import encode, read_kinds
 from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
-from marvel.data.images import LARGEST, SUFFIXES, Embedded, Picture, Watch, check_images
+from marvel.data.images import LARGEST, SUFFIXES, Picture, Watch, check_images
 from marvel.data.origin import Origin, SetAside
 from marvel.errors import DataError, InvalidInput
 
@@ -279,15 +280,14 @@ def data_of(rows: Rows, options: Options) -> Data:
 def _no_picture(rows: Rows, aside: dict[int, str], unused: npt.NDArray[np.bool_]) -> dict[int, str]:
     """Rows that name no image, or one that another row has named."""
     found: dict[int, str] = {}
-    first: dict[object, int] = {}
+    first: dict[str, int] = {}
     assert rows.pictures is not None
     for row, picture in enumerate(rows.pictures):
         if row in aside or unused[row]:
             continue
         if picture is None:
             found[row] = "no image is named"
-        elif not isinstance(picture, Embedded) and first.setdefault(picture, row) != row:
-            before = first[picture]
+        elif isinstance(picture, Path) and (before := first.setdefault(os.path.normpath(picture), row)) != row:
             other = "" if rows.y[before] == rows.y[row] else f", labelled '{rows.classes[rows.y[before]]}'"
             found[row] = f"the same image is in row {before}{other}"
     return found
