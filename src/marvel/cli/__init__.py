@@ -18,6 +18,7 @@ from marvel.cli.flags import EXTRA, Grouped
 from marvel.cli.methods import methods
 from marvel.cli.noise import noise
 from marvel.cli.process import process
+from marvel.cli.report import report
 from marvel.cli.train import train
 from marvel.errors import MarvelError
 
@@ -54,6 +55,7 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped)(report)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
