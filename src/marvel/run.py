@@ -19,6 +19,7 @@ from marvel import data as datasets
 from marvel.config import HOW, Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
+from marvel.data.corrections import correct
 from marvel.data.images import ImageFiles, Watch
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
@@ -242,8 +243,8 @@ def train(
 
 
 def read(config: Config, watch: Watch | None = None) -> Data:
-    """The data that the settings name; `watch` is told how far the reading is."""
-    return datasets.load(
+    """The data that the settings name, corrected where they say so; `watch` is told how far the reading is."""
+    data = datasets.load(
         config.data,
         config.root,
         config.size,
@@ -255,6 +256,7 @@ def read(config: Config, watch: Watch | None = None) -> Data:
         hold={"auto": None, "resident": True, "streamed": False}[config.source],
         watch=watch,
     )
+    return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())
 
 
 def in_memory(x: torch.Tensor | ImageFiles) -> torch.Tensor | None:
