@@ -150,7 +150,7 @@ def test_the_size_is_the_median_shorter_side_and_bounded(tmp_path: Path) -> None
 def test_reading_is_watched(folder: Path) -> None:
     told: list[tuple[str, int, int]] = []
     datasets.load(str(folder), watch=lambda *what: told.append(what))
-    assert told == [("images", k + 1, 24) for k in range(24)]
+    assert told == [("reading images", k + 1, 24) for k in range(24)]
 
 
 def test_upright_as_the_camera_says(tmp_path: Path) -> None:

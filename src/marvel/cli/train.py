@@ -54,7 +54,7 @@ def train(
             from marvel.run import read
             from marvel.run import train as run_training
 
-            data = read(settings, progress.reading)
+            data = read(settings, progress.work)
             if not quiet and process() <= 0:
                 print_source(data)
             run = run_training(settings, folder, resume, progress.of(settings.method), data)

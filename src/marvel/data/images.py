@@ -42,7 +42,7 @@ NAMED = 3
 """How many files a note names."""
 
 Watch: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being read, how much of it is done, and how much there is."""
+"""Is told what is being done, how much of it is, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def check_images(
                 elif seen.converted is not None:
                     converted.setdefault(seen.converted, []).append(place)
                 if watch is not None:
-                    watch("images", place + 1, n)
+                    watch("reading images", place + 1, n)
         finally:
             pool.shutdown(cancel_futures=True)
     good = [place for place in range(n) if place not in wrong]
