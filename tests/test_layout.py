@@ -48,6 +48,7 @@ ALLOWED["tune"] = ALLOWED["bench"] | {"bench"}
 ALLOWED["clean"] = ALLOWED["run"] | {"run"}
 ALLOWED["report"] = {"errors", "config", "data", "metrics", "runs", "paper", "catalogue", "methods"}
 ALLOWED["review"] = {"errors", "runs", "data", "report"}
+ALLOWED["export"] = {"errors", "runs", "data", "review"}
 ALLOWED["catalogue"] = {"config", "method", "methods"}
 ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}
 ALLOWED["labels"] = {"errors", "runs"}

@@ -39,6 +39,9 @@ class Config:
     columns: str | None = setting(
         None, "how a table's columns are taken, where the guess is wrong: age=number,zip=category,notes=text,code=leave"
     )
+    corrections: str | None = setting(
+        None, "a table of corrected labels, as `marvel export` writes it: id or row, corrected, action"
+    )
     noise: str = setting("none", "how labels are made wrong: symmetric, circular, pair, ... (`marvel noise --list`)")
     rate: float = setting(0.0, "the share of labels to make wrong")
     rates: tuple[float, ...] = setting((), "pair noise: the share of the first class, and of the second")
@@ -146,7 +149,7 @@ class Config:
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Data": (
-        *("data", "root", "label", "paths", "id", "labels", "columns"),
+        *("data", "root", "label", "paths", "id", "labels", "columns", "corrections"),
         *("size", "source", "workers"),
     ),
     "Noise": ("noise", "rate", "rates", "noise_file"),

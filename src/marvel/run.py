@@ -19,6 +19,7 @@ from marvel import data as datasets
 from marvel.config import HOW, Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
+from marvel.data.corrections import correct
 from marvel.data.images import ImageFiles, Watch
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
@@ -38,14 +39,9 @@ class Run:
     """One run, from settings to record. `data` saves reading it again where several runs share it."""
 
     def __init__(
-        self,
-        config: Config,
-        out: str | Path | None = None,
-        resume: bool = False,
-        data: Data | None = None,
-        reading: Watch | None = None,
+        self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
     ) -> None:
-        data = read(config, reading) if data is None else data
+        data = read(config) if data is None else data
         self.config = config = resolve(config, data)
         torch.set_num_threads(config.threads)
         self.folder = None if out is None else RunFolder(out)
@@ -233,14 +229,13 @@ def train(
     resume: bool = False,
     watch: Callable[[Epoch], None] | None = None,
     data: Data | None = None,
-    reading: Watch | None = None,
 ) -> Run:
-    """Do one run from beginning to end; `watch` is shown every epoch, `reading` how far the data is read before.
+    """Do one run from beginning to end; `watch` is shown every epoch.
 
     Processes that `torchrun` started train together. The first of them writes the folder, and watches.
     """
     with together(config.device):
-        run = Run(config, out, resume, data, reading)
+        run = Run(config, out, resume, data)
         for epoch in run.steps():
             if epoch is not None and watch is not None and writes_files():
                 watch(epoch)
@@ -248,8 +243,8 @@ def train(
 
 
 def read(config: Config, watch: Watch | None = None) -> Data:
-    """The data that the settings name."""
-    return datasets.load(
+    """The data that the settings name, corrected where they say so; `watch` is told how far the reading is."""
+    data = datasets.load(
         config.data,
         config.root,
         config.size,
@@ -261,6 +256,7 @@ def read(config: Config, watch: Watch | None = None) -> Data:
         hold={"auto": None, "resident": True, "streamed": False}[config.source],
         watch=watch,
     )
+    return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())
 
 
 def in_memory(x: torch.Tensor | ImageFiles) -> torch.Tensor | None:

@@ -14,6 +14,7 @@ import typer
 
 from marvel import __version__
 from marvel.cli.demo import demo
+from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
 from marvel.cli.methods import methods
 from marvel.cli.noise import noise
@@ -56,6 +57,7 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped)(export)
 app.command(cls=Grouped)(report)
 app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(methods)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LINES = 10
 """About how many lines a training is worth where there is no terminal."""
 PATIENCE = 5.0
-"""Seconds after which reading is worth one."""
+"""Seconds after which other work is worth one."""
 
 
 class Progress:
@@ -24,7 +24,7 @@ class Progress:
         self.bars = None if quiet or not sys.stderr.isatty() else _bars()
         self.lines = not quiet and self.bars is None
         self.tasks: dict[str, TaskID] = {}
-        self.told = time.monotonic()
+        self.told = 0.0
 
     def __enter__(self) -> Self:
         if self.bars is not None:
@@ -39,13 +39,15 @@ class Progress:
         if self.bars is not None:
             self.bars.stop()
 
-    def reading(self, what: str, done: int, total: int) -> None:
-        """What to watch the reading of data with."""
+    def work(self, what: str, done: int, total: int) -> None:
+        """What to watch other work with, such as the reading of images."""
         if self.bars is not None and "" in self.tasks:
-            self.bars.update(self.tasks[""], description=f"reading {what}", completed=done, total=total, told="")
-        elif self.lines and time.monotonic() - self.told >= PATIENCE:
+            self.bars.update(self.tasks[""], description=what, completed=done, total=total, told="")
+        if done == 1:
             self.told = time.monotonic()
-            print(f"reading {what}: {done}/{total}", file=sys.stderr, flush=True)
+        if self.lines and time.monotonic() - self.told >= PATIENCE:
+            self.told = time.monotonic()
+            print(f"{what}: {done}/{total}", file=sys.stderr, flush=True)
 
     def of(self, name: str) -> Callable[["Epoch"], None]:
         """What to watch the training of that name with; trainings inside it get bars of their own."""

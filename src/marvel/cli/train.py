@@ -51,16 +51,19 @@ def train(
         with together(str(flags.get("--device", "auto"))):
             settings, folder = _settings(flags, context.args, resume)
 
+            from marvel.run import read
             from marvel.run import train as run_training
 
-            run = run_training(settings, folder, resume, progress.of(settings.method), reading=progress.reading)
+            data = read(settings, progress.work)
+            if not quiet and process() <= 0:
+                print_source(data)
+            run = run_training(settings, folder, resume, progress.of(settings.method), data)
     if process() > 0:
         return
     assert run.record is not None
     if as_json:
         print_json({"folder": str(folder), **{key: run.record[key] for key in ("final", "chosen", "seconds")}})
     elif not quiet:
-        print_source(run.data)
         print_table(["", ""], _final_rows(run.record["final"]))
         if run.record["chosen"]:
             chosen = ", ".join(f"{words(key)} {value}" for key, value in run.record["chosen"].items())

@@ -70,13 +70,14 @@ def load(
     hold     whether images in files are held in memory; by default where they fit
     watch    is told how far the reading is
     """
+    told = {"label": label, "paths": paths, "id": id, "labels": labels, "columns": columns}
     if name_or_path in DATASETS:
+        _takes(name_or_path, "a dataset of a known form", told)
         return DATASETS[name_or_path](None if root is None else Path(root))
     path = Path(name_or_path).expanduser()
     if not path.exists():
         raise UnknownName("dataset", name_or_path, DATASETS)
     suffix = path.suffix.lower()
-    told = {"label": label, "paths": paths, "id": id, "labels": labels, "columns": columns}
     if path.is_dir() and not is_huggingface(path):
         _takes(path, "a folder of class folders", told)
         return read_folder(path, size, hold, watch, largest)
@@ -99,7 +100,7 @@ def load(
     )
 
 
-def _takes(path: Path, what: str, told: dict[str, str | None], *known: str) -> None:
+def _takes(path: Path | str, what: str, told: dict[str, str | None], *known: str) -> None:
     """A setting that the format does not know is refused: whoever gives it expects something of it."""
     for name, value in told.items():
         if value is not None and name not in known:

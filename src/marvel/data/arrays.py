@@ -185,7 +185,7 @@ def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array |
         data,
         ids=tuple(names[row] for row in kept),
         origin=origin.at(kept),
-        set_aside=tuple(SetAside(names[row], reason) for row, reason in sorted(aside.items())),
+        set_aside=tuple(SetAside(names[row], reason, row) for row, reason in sorted(aside.items())),
         notes=tuple(notes),
     )
 

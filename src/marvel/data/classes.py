@@ -26,18 +26,19 @@ class Labels:
 
 def class_name(value: object) -> str | None:
     """The name of a label, None where it is missing."""
+    text = cell_text(value)
+    return None if text is None or text.lower() in MISSING else text
+
+
+def cell_text(value: object) -> str | None:
+    """A cell as text, a whole number without a point; None where it is empty."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
-    if isinstance(value, str):
-        value = value.strip()
-        return None if value.lower() in MISSING else value
-    if value is None:
-        return None
     if isinstance(value, float | np.floating):
         if math.isnan(value):
             return None
         return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)
-    return str(value)
+    return None if value is None else str(value).strip() or None
 
 
 def number_labels(values: Iterable[object]) -> Labels:

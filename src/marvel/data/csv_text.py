@@ -8,7 +8,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,29 @@ class CsvText:
     def _decimal(self) -> str:
         return "," if self.delimiter == ";" and not re.search(r";\d+\.\d+;", self.text) else "."
 
+
+def line_of(cells: Iterable[str], delimiter: str = ",", end: str = "\n") -> str:
+    """A record; quotation marks where they are needed, whatever the line end of the file."""
+    return delimiter.join(quoted(cell, delimiter) for cell in cells) + end
+
+
+def quoted(cell: str, delimiter: str = ",") -> str:
+    if cell != cell.strip() or any(sign in cell for sign in (delimiter, '"', "\r", "\n")):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
+
+
+def guarded(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; `unguarded` gives it back."""
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell[1:]) else cell
+
+
+FORMULA = re.compile(r"'*([=+@\t\r]|-(?!\d+(\.\d+)?$))")
+"""What a spreadsheet would compute: all that begins so but for a negative number; and what is guarded already."""
 
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 

@@ -72,9 +72,9 @@ def read_folder(
     if not checked.good:
         said = f", e.g. {ids[0]}: {checked.wrong[0]}" if ids else ""
         raise DataError(f"none of the {len(found.paths)} images in {folder} can be read{said}")
-    strange = [found.id(path) for path in found.paths if not _is_text(path)]
-    set_aside = [SetAside(id, "its name is not UTF-8: rename it") for id in strange]
-    set_aside += [SetAside(ids[i], reason) for i, reason in checked.wrong.items()]
+    strange = [(found.id(path), row) for row, path in enumerate(found.paths) if not _is_text(path)]
+    set_aside = [SetAside(id, "its name is not UTF-8: rename it", row) for id, row in strange]
+    set_aside += [SetAside(ids[i], reason, named[i]) for i, reason in checked.wrong.items()]
     notes = checked.notes(ids)
     test: dict[str, Any] = {}
     aside = [folder / name for name in PARTS if found.part and (folder / name).is_dir()]

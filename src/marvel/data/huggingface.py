@@ -45,17 +45,16 @@ def training_split(folder: Path, splits: dict[str, Any]) -> str:
 
 def read_huggingface(folder: Path, options: Options) -> Data:
     """The training split, and a test set where there is a split of that name."""
+    splits = open_splits(folder)
+
     import datasets
 
-    splits = open_splits(folder)
     part = training_split(folder, splits)
     tests = [name for name in TESTS if name in splits and name != part]
     chosen = [part, *tests[:1]]
     dataset = splits[part]
     features = dataset.features
     names = list(dataset.column_names)
-    if options.paths is not None:
-        raise InvalidInput(f"paths are a column of CSV and Parquet tables, and {folder} is a Hugging Face dataset")
     label, notes = _label(folder, features, options.label)
     for name in chosen[1:]:
         find_column(f"{folder}, split {name}", splits[name].column_names, label)

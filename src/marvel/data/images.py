@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -35,11 +36,13 @@ SAMPLE = 256
 """How many images the size, mean and std are taken of."""
 HELD = 2**30
 """Bytes of pixels up to which images are held in memory."""
+PORTION = 4096
+"""Images that are handed to the pool at a time."""
 NAMED = 3
 """How many files a note names."""
 
 Watch: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being read, how much of it is done, and how much there is."""
+"""Is told what is being done, how much of it is, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -255,13 +258,15 @@ def check_images(
         converted: dict[str, list[int]] = {}
         pool = ThreadPoolExecutor(os.cpu_count() or 1)
         try:
-            for place, seen in enumerate(pool.map(one, range(n))):
+            # In portions: a million tasks at once are a gigabyte of bookkeeping.
+            portions = (pool.map(one, range(start, min(start + PORTION, n))) for start in range(0, n, PORTION))
+            for place, seen in enumerate(chain.from_iterable(portions)):
                 if seen.wrong is not None:
                     wrong[place] = seen.wrong
                 elif seen.converted is not None:
                     converted.setdefault(seen.converted, []).append(place)
                 if watch is not None:
-                    watch("images", place + 1, n)
+                    watch("reading images", place + 1, n)
         finally:
             pool.shutdown(cancel_futures=True)
     good = [place for place in range(n) if place not in wrong]

@@ -62,7 +62,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class SetAside:
-    """An instance that is not trained on, and why."""
+    """An instance that is not trained on, and why. `row` is None where it is not of the training part."""
 
     id: str
     reason: str
+    row: int | None = None

@@ -5,6 +5,7 @@ marvel train --data photos.csv --label species         images, where the cells o
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from marvel.data.classes import check_classes, check_ids, class_name, number_labels
+from marvel.data.classes import cell_text, check_classes, check_ids, class_name, number_labels
 from marvel.data.columns import encode, read_kinds
 from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
-from marvel.data.images import LARGEST, SUFFIXES, Embedded, Picture, Watch, check_images
+from marvel.data.images import LARGEST, SUFFIXES, Picture, Watch, check_images
 from marvel.data.origin import Origin, SetAside
 from marvel.errors import DataError, InvalidInput
 
@@ -178,7 +179,7 @@ def _ids(path: Path, table: Any, wanted: str | None, paths: str | None) -> list[
     if wanted is None and paths is None:
         return rows
     column = find_column(str(path), table.column_names, wanted or str(paths))
-    ids = [class_name(cell) for cell in table[column].to_pylist()]
+    ids = [cell_text(cell) for cell in table[column].to_pylist()]
     if wanted is not None:
         check_ids(f"{path}, column '{wanted}'", ids)
     return [row if id is None else id for id, row in zip(ids, rows)]
@@ -200,7 +201,7 @@ def _parts(split: str | None, table: Any) -> tuple[Any, Any, list[str]]:
 
 def find_picture(folder: Path, cell: object) -> Path | None:
     """The file a cell names, from the table's own folder."""
-    name = class_name(cell)
+    name = cell_text(cell)
     if name is None:
         return None
     path = folder / name
@@ -270,24 +271,27 @@ def data_of(rows: Rows, options: Options) -> Data:
         rows.classes,
         ids=tuple(rows.ids[row] for row in kept[inside.numpy()]),
         origin=rows.origin.at(kept[inside.numpy()]),
-        set_aside=tuple(SetAside(rows.ids[row], reason) for row, reason in sorted(aside.items())),
+        set_aside=tuple(SetAside(rows.ids[row], reason, _row(row, test)) for row, reason in sorted(aside.items())),
         notes=tuple(notes),
         **more,
     )
 
 
+def _row(row: int, test: npt.NDArray[np.bool_]) -> int | None:
+    return None if test[row] else row
+
+
 def _no_picture(rows: Rows, aside: dict[int, str], unused: npt.NDArray[np.bool_]) -> dict[int, str]:
     """Rows that name no image, or one that another row has named."""
     found: dict[int, str] = {}
-    first: dict[object, int] = {}
+    first: dict[str, int] = {}
     assert rows.pictures is not None
     for row, picture in enumerate(rows.pictures):
         if row in aside or unused[row]:
             continue
         if picture is None:
             found[row] = "no image is named"
-        elif not isinstance(picture, Embedded) and first.setdefault(picture, row) != row:
-            before = first[picture]
+        elif isinstance(picture, Path) and (before := first.setdefault(os.path.normpath(picture), row)) != row:
             other = "" if rows.y[before] == rows.y[row] else f", labelled '{rows.classes[rows.y[before]]}'"
             found[row] = f"the same image is in row {before}{other}"
     return found
