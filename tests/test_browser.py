@@ -195,7 +195,7 @@ def test_review_by_keyboard(folder: RunFolder, planted: Planted, serve: Serve, t
     for _ in range(listed - 3):
         press(one, "a")
     assert one.page.inner_text("#done-title") == f"All {listed} suspects are decided"
-    assert one.page.inner_text("#command") == f"marvel export {folder.path}"
+    assert one.page.inner_text("#command") == f"marvel export {folder.path} --out corrected"
     assert len(by_id(folder, planted)) == listed
     assert one.errors == [] and one.fits()
 

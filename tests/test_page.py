@@ -255,6 +255,49 @@ def test_a_clean_file_of_another_form_is_refused(folder: RunFolder) -> None:
         write_page(folder, instances=Rows())  # type: ignore[arg-type]
 
 
+# ------------------------------------------------------------ colours
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's, of two colours as #rrggbb."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_can_be_read_on_its_background_in_light_and_dark() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21) and contrast("#777777", "#ffffff") == pytest.approx(
+        4.48, abs=0.01
+    )
+    package = Path(charts.__file__).parent.parent
+    shared = (package / "report" / "templates" / "colours.css").read_text()
+    own = (package / "review" / "page" / "review.css").read_text()
+    schemes = [
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", shared.partition("@media")[0] + own.partition("@media")[0])),
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", shared.partition("@media")[2] + own.split("@media")[1])),
+    ]
+    assert schemes[0].keys() == schemes[1].keys() and len(schemes[0]) > 15
+    for colours in schemes:
+        for text, backs in {
+            "ink": ("paper", "panel", "stage"),
+            "muted": ("paper", "panel", "stage"),
+            "given": ("paper", "given-soft"),
+            "suggested": ("paper", "suggested-soft"),
+            "chosen": ("paper", "chosen-soft"),
+            "warn": ("warn-soft",),
+        }.items():
+            for back in backs:
+                assert contrast(colours[text], colours[back]) >= 4.5, (text, back)
+        # Lines and bars need less.
+        for fill in ("given-fill", "suggested-fill"):
+            assert contrast(colours[fill], colours["paper"]) >= 3, fill
+
+
 # ------------------------------------------------------------ many instances
 
 

@@ -391,10 +391,27 @@ def test_an_instance_without_a_suggestion(tmp_path: Path, planted: Planted) -> N
 # ------------------------------------------------------------ the command
 
 
-def test_other_runs_have_nothing_to_review(folder: RunFolder, decisions: Decisions) -> None:
-    (folder.path / "clean.json").unlink()
-    with pytest.raises(FolderError, match="not made by `marvel clean`"):
+def test_a_run_on_a_known_dataset_has_nothing_to_review(folder: RunFolder, decisions: Decisions) -> None:
+    columns = folder.instances()
+    del columns["id"]
+    folder.write_instances(columns)
+    with pytest.raises(FolderError, match="not a run on your own data"):
         create_app(folder, decisions, Rows(), TOKEN)  # type: ignore[arg-type]
+
+
+def test_the_removed_of_a_plain_run_can_be_reviewed(folder: RunFolder, decisions: Decisions) -> None:
+    (folder.path / "clean.json").unlink()
+    columns = folder.instances()
+    for name in ("flagged", "canary", "wrong_probability"):
+        del columns[name]
+    folder.write_instances(columns)
+    client = ask(create_app(folder, decisions, Rows(), TOKEN))  # type: ignore[arg-type]
+    removed = np.flatnonzero(columns["removed_at"] > 0)
+    expected = removed[np.argsort(columns["quality"][removed], kind="stable")].tolist()
+    items = everything(client, low=0.5)  # there is no probability to filter by
+    assert [item["index"] for item in items] == expected and len(expected) > 10
+    assert {item["probability"] for item in items} == {None}
+    assert client.get("/api/run").json()["estimated"] is False
 
 
 @pytest.fixture
@@ -434,7 +451,7 @@ def test_the_command_serves_until_ctrl_c(served: tuple[subprocess.Popen[str], st
     assert process.stdout is not None
     rest = process.stdout.read()
     assert process.wait(10) == 0
-    assert "1 of " in rest and f"marvel export {folder.path}" in rest and "Traceback" not in rest
+    assert "1 of " in rest and f"marvel export {folder.path} --out" in rest and "Traceback" not in rest
 
 
 def test_nothing_is_lost_when_the_server_is_killed(

@@ -6,10 +6,16 @@ from typing import Annotated
 import typer
 
 from marvel.cli.show import AsJson, print_json
+from marvel.errors import FolderError
 
 
 def review(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of `marvel clean`.", show_default=False)],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The run folder of `marvel clean`, or of `marvel train`.", show_default=False
+        ),
+    ],
     port: Annotated[
         int, typer.Option(help="The port; default: one that is free.", metavar="N", show_default=False)
     ] = 0,
@@ -37,9 +43,7 @@ def review(
     fingerprint = (folder.config or {}).get("data", {}).get("fingerprint", "")
     instances = shown(folder)
     if instances is None:
-        from marvel.errors import FolderError
-
-        raise FolderError(f"{run} was not made by `marvel clean`, so there is nothing to review in it")
+        raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
     with Decisions(folder.decisions_file, of=fingerprint) as decisions:
         token = new_token()
         app = create_app(folder, decisions, instances, token)
@@ -57,4 +61,4 @@ def review(
         serve(app, listener, started)
         progress = app.state.suspects.progress()
     if not as_json:
-        typer.echo(f"\n{progress['decided']} of {progress['listed']} decided. Next: marvel export {run}")
+        typer.echo(f"\n{progress['decided']} of {progress['listed']} decided. Next: marvel export {run} --out FOLDER")

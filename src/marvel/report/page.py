@@ -72,15 +72,15 @@ def write_page(folder: RunFolder, out: Path | None = None, instances: "Instances
 
 
 def shown(folder: RunFolder) -> "Instances | None":
-    """What shows the data of a run of `marvel clean`; None for other runs, which do not say where it is."""
-    found = folder.found
-    if found is None:
+    """What shows the instances of a run on one's own data; None where the run does not say where its data is."""
+    origin = (folder.found or (folder.config or {}).get("data", {})).get("origin")
+    columns = folder.instances(["row", "id"])
+    if origin is None or len(columns) < 2:
         return None
     from marvel.data.origin import Origin
     from marvel.data.shown import open_instances
 
-    columns = folder.instances(["row", "id"])
-    return open_instances(Origin.of(found["origin"]), columns["row"], columns["id"])
+    return open_instances(Origin.of(origin), columns["row"], columns["id"])
 
 
 def render(folder: RunFolder, instances: "Instances | None" = None) -> str:
@@ -96,7 +96,7 @@ def render(folder: RunFolder, instances: "Instances | None" = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin}
+    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin, "short": _short}
     try:
         return environment.get_template("page.html").render(facts(folder, config, record, instances))
     except (KeyError, TypeError, IndexError) as error:
@@ -110,6 +110,7 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
     warmup = record.get("chosen", {}).get("warmup")
     listed = _listed(columns)
     gallery = _gallery(folder, columns, classes, listed[:GALLERY], instances)
+    aside = (found or config["data"]).get("set_aside", [])
     by_class, pairs = _by_class(columns, classes, found), _pairs(columns, classes, found)
     return {
         "name": config["data"]["name"],
@@ -130,12 +131,13 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "matrix": _matrix(pairs),
         "charts": _charts(record, folder.metrics(), columns, found, warmup),
         "warmup": warmup,
-        "set_aside": found["set_aside"][:ASIDE] if found else [],
-        "more_aside": len(found["set_aside"][ASIDE:]) if found else 0,
+        "aside": len(aside),
+        "set_aside": aside[:ASIDE],
         "settings": _settings(config["config"], record.get("chosen", {})),
         "environment": config["environment"],
         "fingerprint": config["data"]["fingerprint"],
         "seconds": found["seconds"] if found else record["seconds"],
+        "reviewable": found is not None or instances is not None,
         "run": shlex.quote(str(folder.path)),
         "version": __version__,
         "today": f"{date.today():%-d %B %Y}",
@@ -417,3 +419,9 @@ def _chance(value: float) -> str:
 
 def _margin(value: float) -> str:
     return f"{value:.1f}".replace("-", "−")
+
+
+def _short(name: str) -> str:
+    """The end of a path, its middle left out where it is long: what differs is mostly at either end."""
+    last = name.rstrip("/").rpartition("/")[2] or name
+    return last if len(last) <= 22 else f"{last[:11]}…{last[-9:]}"

@@ -50,25 +50,28 @@ class Suspects:
     """What a run says of its instances, and `decisions` of them."""
 
     def __init__(self, folder: RunFolder, decisions: Decisions) -> None:
-        found, columns = folder.found, folder.instances(COLUMNS)
-        if found is None or "flagged" not in columns:
-            raise FolderError(f"{folder.path} was not made by `marvel clean`, so there is nothing to review in it")
+        config, columns = folder.config, folder.instances(COLUMNS)
+        if config is None or "id" not in columns:
+            raise FolderError(f"{folder.path} is not a run on your own data, so there is nothing to review in it")
         self.folder, self.decisions, self.lock = folder, decisions, threading.Lock()
-        self.classes: list[str] = found["classes"]
+        self.classes: list[str] = config["data"]["classes"]
         self.ids = columns["id"]
         self.given, self.suggested = columns["given"], columns["suggested"]
         self.quality, self.removed_at = columns["quality"], columns["removed_at"]
-        self.probability = columns["wrong_probability"].astype(np.float64)
+        n = len(self.given)
+        # A run of `marvel train` makes no list: there the removed are the suspects.
+        flagged = columns.get("flagged", self.removed_at > 0)
+        canary = columns.get("canary", np.zeros(n, dtype=bool))
+        self.probability = columns.get("wrong_probability", np.full(n, np.nan)).astype(np.float64)
         self.estimated = bool(np.isfinite(self.probability).any())
 
         # What a canary's margins say is about the label it was given on purpose, not about its own.
-        kept = np.flatnonzero(~columns["canary"] & np.isfinite(self.quality))
+        kept = np.flatnonzero(~canary & np.isfinite(self.quality))
         everything = kept[np.argsort(self.quality[kept], kind="stable")]
-        self.orders: dict[str, Indices] = {"listed": everything[columns["flagged"][everything]], "all": everything}
+        self.orders: dict[str, Indices] = {"listed": everything[flagged[everything]], "all": everything}
         self.margins = folder.margins(self.orders["listed"])
         self.place = {int(index): place for place, index in enumerate(self.orders["listed"])}
 
-        n = len(self.given)
         self.action = np.zeros(n, dtype=np.int8)
         self.label = np.full(n, -1, dtype=np.int64)
         self.version = np.zeros(n, dtype=np.int64)

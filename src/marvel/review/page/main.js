@@ -25,7 +25,7 @@ class App {
     this.position = this.run.progress.position;
     document.title = `${this.run.name} · Marvel review`;
     $("name").textContent = this.run.name;
-    $("command").textContent = `marvel export ${quoted(this.run.run)}`;
+    $("command").textContent = `marvel export ${quoted(this.run.run)} --out corrected`;
     this.one = new One(this);
     this.grid = new Grid(this);
     this.chooser = new Chooser(this);
