@@ -272,10 +272,12 @@ def _floats(column: Any) -> npt.NDArray[np.float64]:
 
 def _repeats(codes: npt.NDArray[np.int64], y: npt.NDArray[np.int64]) -> bool:
     """Whether each class has a value of its own, and each value a class: another spelling of the label."""
-    labelled = y >= 0
-    pairs = np.unique(np.stack([y[labelled], codes[labelled]]), axis=1)
-    classes, values = len(np.unique(pairs[0])), len(np.unique(pairs[1]))
-    return pairs.shape[1] == classes == values and len(y) > 2 * classes
+    labels, values = y[y >= 0], codes[y >= 0]
+    classes = len(np.unique(labels))
+    if len(np.unique(values)) != classes or len(y) <= 2 * classes:
+        return False
+    pairs = labels * (int(values.max()) + 2) + values
+    return len(np.unique(pairs)) == classes
 
 
 def _without_spaces(texts: Sequence[str]) -> bool:
