@@ -287,6 +287,17 @@ def test_which_column_holds_the_paths(images: Path) -> None:
         datasets.load(path, paths="left", columns="right=leave")
 
 
+def test_a_split_of_a_table_of_images_is_its_test_set(images: Path) -> None:
+    rows = [(f"images/{k}.png", "pq"[k % 2], "test" if k > 5 else "train") for k in range(8)]
+    (images / "7.png").write_bytes(b"")
+    data = datasets.load(listed(images.parent / "t.csv", rows, ("file", "label", "split")))
+    assert data.ids == tuple(name for name, _, part in rows if part == "train")
+    assert data.test_x is not None and len(data.test_x) == 1
+    truth = ImageOps.fit(Image.open(images / "6.png"), (20, 20))
+    assert np.array_equal(data.test_x[0].permute(1, 2, 0).numpy(), np.asarray(truth))
+    assert [(one.id, one.row) for one in data.set_aside] == [("images/7.png", None)]
+
+
 def test_a_huge_list_is_interrupted_at_once(tmp_path: Path) -> None:
     """Ctrl-C during reading does not wait for all images to be decoded."""
     noise().save(tmp_path / "x.png")

@@ -229,7 +229,10 @@ def test_a_numbered_label_names_the_value_it_came_from(values: list[Any]) -> Non
     ("labels", "message"),
     [
         (["a"] * 60, "all 60 instances are labelled 'a'; there must be at least two classes"),
-        ([f"{k}.5" for k in range(60)], "60 different labels for 60 instances are no classes; --label names"),
+        (
+            [f"{k}.5" for k in range(60)],
+            "60 different labels for 60 instances are no classes; merge them, or --label names",
+        ),
         ([""] * 60, "no row has a label"),
     ],
 )
@@ -451,7 +454,7 @@ def test_a_run_says_where_its_instances_came_from(tmp_path: Path) -> None:
     assert run.folder is not None and run.folder.config is not None
     facts = run.folder.config["data"]
     assert datasets.Origin.of(facts["origin"]) == run.data.origin
-    assert facts["set_aside"] == [{"id": "7", "reason": "no label"}] and len(facts["notes"]) == 1
+    assert facts["set_aside"] == [{"id": "7", "reason": "no label", "row": 7}] and len(facts["notes"]) == 1
     written = run.folder.instances()
     assert written["id"].tolist() == list(run.data.ids or ()) and written["row"].tolist() == [*range(7), *range(8, 60)]
     given = [run.data.classes[y] for y in written["given"]]

@@ -70,7 +70,8 @@ def check_classes(what: str, y: Sequence[int] | npt.NDArray[np.int64], classes: 
         raise DataError(f"{what}: all {n} instances are labelled '{only}'; there must be at least two classes")
     if present > max(FEW, n // 2):
         raise DataError(
-            f"{what}: {present} different labels for {n} instances are no classes; --label names the column of labels"
+            f"{what}: {present} different labels for {n} instances are no classes; "
+            "merge them, or --label names another column"
         )
     notes = []
     if present * FEW > n:

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ MOST_VALUES = 50
 """Values of a category that get a column of their own."""
 TEXT = 512
 """Numbers that a text becomes."""
+SEEN = 1000
+"""Texts that are looked at to tell what they are."""
 MOSTLY = 0.9
 """Share of numbers among the cells from which on the others are taken as missing."""
 
@@ -103,14 +106,13 @@ class _Cells:
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             self.vectors = _vectors(column.to_pylist())
         elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-            cells = column.to_pylist()
-            self.numbers = np.array([math.nan if c is None else float(c) for c in cells], dtype=np.float64)
+            self.numbers = _floats(column.cast(kind))
         elif types.is_temporal(kind) and not types.is_interval(kind):
-            self.numbers = _moments_in_time(column)
+            # In the unit of the column, which does not matter once it is standardised.
+            days = types.is_date32(kind) or types.is_time32(kind)
+            self.numbers = _floats(column.cast(kind).cast(pyarrow.int32() if days else pyarrow.int64()))
         elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             self.texts = [None if c is None or c.strip().lower() in MISSING else c.strip() for c in column.to_pylist()]
-        if self.numbers is not None:
-            self.numbers[~np.isfinite(self.numbers)] = math.nan
         self.type = str(kind)
 
     def guess(self, y: npt.NDArray[np.int64]) -> tuple[str, str]:
@@ -119,42 +121,54 @@ class _Cells:
             return "vector", ""
         if self.numbers is None and self.texts is None:
             return "leave", f"{self.type} cells cannot be taken"
-        values = self.values()
-        present = [value for value, fits in zip(values, self.fit) if fits and value is not None]
-        distinct = len(set(present))
+        codes = self.codes[self.fit]
+        present = codes[codes >= 0]
+        distinct = len(np.unique(present))
         if distinct == 0:
             return "leave", "empty"
-        if distinct == 1 and len(present) == self.fit.sum():
+        if distinct == 1 and len(present) == len(codes):
             return "leave", "the same in every row"
-        if _repeats(values, y):
+        if _repeats(self.codes, y):
             return "leave", "says the same as the label"
-        numbers = self.as_numbers()
-        if np.isfinite(numbers[self.fit]).sum() >= MOSTLY * len(present):
-            if len(numbers) >= 10 and np.array_equal(numbers, numbers[0] + np.arange(len(numbers))):
+        if np.isfinite(self.as_numbers[self.fit]).sum() >= MOSTLY * len(present):
+            first = self.as_numbers[0]
+            if len(codes) >= 10 and np.array_equal(self.as_numbers, first + np.arange(len(self.as_numbers))):
                 return "leave", "it numbers the rows"
             return "number", ""
-        words = float(np.mean([len(str(value).split()) for value in present]))
+        texts = [text for text, fits in zip(self.texts or (), self.fit) if fits and text is not None][:SEEN]
+        words = float(np.mean([len(text.split()) for text in texts]))
         if distinct <= max(2, len(present) // 2) and (words < 5 or distinct <= MOST_VALUES):
             return "category", ""
-        if words >= 2 or _without_spaces(present):
+        if words >= 2 or _without_spaces(texts):
             return "text", ""
         if distinct == len(present):
             return "leave", "it names the rows"
         return "category", ""
 
-    def values(self) -> Sequence[object]:
-        """The cells, None where one is missing."""
-        if self.texts is not None:
-            return self.texts
-        assert self.numbers is not None
-        return [None if math.isnan(number) else number for number in self.numbers.tolist()]
+    @cached_property
+    def codes(self) -> npt.NDArray[np.int64]:
+        """A number for each value, -1 where a cell is missing."""
+        if self.numbers is not None:
+            codes = np.full(len(self.numbers), -1, dtype=np.int64)
+            there = ~np.isnan(self.numbers)
+            codes[there] = np.unique(self.numbers[there], return_inverse=True)[1]
+            return codes
+        known: dict[str, int] = {}
+        texts = self.texts or ()
+        return np.array([-1 if text is None else known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
 
+    @cached_property
     def as_numbers(self) -> npt.NDArray[np.float64]:
         """NaN where a cell is missing or no number."""
         if self.numbers is not None:
             return self.numbers
-        assert self.texts is not None
-        return np.array([_number(text, self.decimal) for text in self.texts], dtype=np.float64)
+        return np.array([_number(text, self.decimal) for text in self.texts or ()], dtype=np.float64)
+
+    def as_texts(self) -> list[str]:
+        """Empty where a cell is missing."""
+        if self.texts is not None:
+            return [text or "" for text in self.texts]
+        return ["" if math.isnan(number) else f"{number:g}" for number in self.as_numbers.tolist()]
 
     def encode(self, kind: str, notes: list[str]) -> Floats:
         if kind == "vector":
@@ -167,7 +181,7 @@ class _Cells:
         return self._categories() if kind == "category" else self._texts()
 
     def _numbers(self, notes: list[str]) -> Floats:
-        numbers = self.as_numbers()
+        numbers = self.as_numbers
         if not np.isfinite(numbers[self.fit]).any():
             raise InvalidInput(f"column '{self.name}' holds no numbers: --columns '{self.name}=category'")
         odd = [r for r, text in enumerate(self.texts or ()) if text is not None and math.isnan(numbers[r])]
@@ -179,7 +193,7 @@ class _Cells:
         return _standardised(numbers, self.fit)
 
     def _categories(self) -> Floats:
-        values = ["" if value is None else str(value) for value in self.values()]
+        values = self.as_texts()
         counts = Counter(value for value, fits in zip(values, self.fit) if fits)
         # The rest share a column, which comes last; a missing cell is a value like any other.
         common = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
@@ -196,7 +210,7 @@ class _Cells:
     def _texts(self) -> Floats:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        texts = ["" if value is None else str(value) for value in self.values()]
+        texts = self.as_texts()
         letters = _without_spaces([text for text in texts if text])
         analyzer, ngrams = ("char", (1, 3)) if letters else ("word", (1, 2))
         hashing = HashingVectorizer(
@@ -246,26 +260,28 @@ def _vectors(cells: list[Any]) -> npt.NDArray[np.float64] | None:
     return array if array.ndim == 2 else None
 
 
-def _moments_in_time(column: Any) -> npt.NDArray[np.float64]:
-    """In the unit of the column, which does not matter once it is standardised."""
+def _floats(column: Any) -> npt.NDArray[np.float64]:
+    """NaN where a cell is missing or not finite."""
     import pyarrow
 
-    width = pyarrow.int32() if pyarrow.types.is_date32(column.type) or pyarrow.types.is_time32(column.type) else None
-    cells = column.cast(width or pyarrow.int64()).to_pylist()
-    return np.array([math.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+    # Not safe, in Arrow's word: whole numbers beyond 2^53 are rounded.
+    numbers = np.array(column.cast(pyarrow.float64(), safe=False).to_numpy(), dtype=np.float64)
+    numbers[~np.isfinite(numbers)] = math.nan
+    return numbers
 
 
-def _repeats(values: Sequence[object], y: npt.NDArray[np.int64]) -> bool:
+def _repeats(codes: npt.NDArray[np.int64], y: npt.NDArray[np.int64]) -> bool:
     """Whether each class has a value of its own, and each value a class: another spelling of the label."""
-    pairs = {(label, value) for label, value in zip(y.tolist(), values) if label >= 0}
-    classes = len({label for label, _ in pairs})
-    return len(pairs) == classes == len({value for _, value in pairs}) and len(y) > 2 * classes
-
-
-def _without_spaces(texts: Sequence[object]) -> bool:
-    """Text in a script that puts no spaces between words."""
-    joined = "".join(str(text) for text in texts[:1000])
-    if not joined:
+    labels, values = y[y >= 0], codes[y >= 0]
+    classes = len(np.unique(labels))
+    if len(np.unique(values)) != classes or len(y) <= 2 * classes:
         return False
+    pairs = labels * (int(values.max()) + 2) + values
+    return len(np.unique(pairs)) == classes
+
+
+def _without_spaces(texts: Sequence[str]) -> bool:
+    """Text in a script that puts no spaces between words."""
+    joined = "".join(texts[:SEEN])
     foreign = sum(ord(sign) > 0x2E7F for sign in joined)
-    return foreign > len(joined) / 2 and len(joined) >= 4 * min(len(texts), 1000)
+    return foreign > len(joined) / 2 and len(joined) >= 4 * min(len(texts), SEEN)

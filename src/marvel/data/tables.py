@@ -133,7 +133,11 @@ def find_column(what: str, names: Sequence[str], wanted: str) -> str:
 def label_column(what: str, names: Sequence[str], wanted: str | None) -> tuple[str, list[str]]:
     """The column of labels, and what to say about the choice."""
     if wanted is not None:
-        return find_column(what, names, wanted), []
+        find_column(what, names, wanted)
+        corrected = [name for name in family(wanted, names) if CORRECTED.search(name)]
+        if corrected and not CORRECTED.search(wanted):
+            return wanted, [f"{what}: labels are those of column '{wanted}'; corrected ones are in '{corrected[-1]}'"]
+        return wanted, []
     lower = {name.lower(): name for name in reversed(names)}
     found = [lower[usual] for usual in LABELS if usual in lower]
     if not found:
