@@ -219,6 +219,17 @@ def test_keys_that_are_held_or_meant_for_the_browser_decide_nothing(
     assert one.page.inner_text("#count").startswith("0 of")
 
 
+def test_a_class_is_found_by_what_is_typed(folder: RunFolder, serve: Serve, tab: Callable[..., Tab]) -> None:
+    """The name itself first, then what begins with it, a word that does, what holds it, its letters in order."""
+    one = tab(serve(folder))
+    names = ["concatenate", "house cat", "cat", "cattle", "c-a-t", "dog", "Catfish"]
+    ask = "([names, typed, recent]) => import('/chooser.js').then((m) => m.matches(names, typed, recent))"
+    found = one.page.evaluate(ask, [names, "cat", []])
+    assert [names[k] for k in found] == ["cat", "cattle", "Catfish", "house cat", "concatenate", "c-a-t"]
+    assert one.page.evaluate(ask, [names, "", [5, 2]]) == [5, 2, 0, 1, 3, 4, 6]
+    assert one.page.evaluate(ask, [names, "zebra", []]) == []
+
+
 def test_pictures_are_there_before_they_are_asked_for(folder: RunFolder, serve: Serve, tab: Callable[..., Tab]) -> None:
     one = tab(serve(folder))
     shown(one)

@@ -404,4 +404,6 @@ function locked() {
 }
 
 const app = new App();
+// Whatever was not waited for still says what went wrong.
+addEventListener("unhandledrejection", (event) => (event.preventDefault(), app.failed(event.reason)));
 app.start().catch((error) => app.failed(error));

@@ -28,7 +28,7 @@ export class One {
     $("given").textContent = run.classes[item.given];
     $("suggested").textContent = item.suggested === null ? "none" : run.classes[item.suggested];
     $("id").textContent = item.id;
-    $("rank").textContent = `${count(item.rank)} of ${count(this.app.list.filter.scope === "all" ? run.n : run.progress.listed)}`;
+    $("rank").textContent = `${count(item.rank)} of ${count(this.app.list.filter.scope === "all" ? run.all : run.progress.listed)}`;
     $("removed-row").hidden = !item.removed_at;
     $("removed").textContent = `in epoch ${item.removed_at}`;
     $("odds").replaceChildren(...odds(item));
