@@ -666,9 +666,9 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(Hostile(tmp_path / "executed")))
     refused("never unpickled")
     assert not (tmp_path / "executed").exists()
-    other = tmp_path / "mine.csv"
+    other = tmp_path / "mine.xlsx"
     other.write_text("x,y\n")
-    with pytest.raises(DataError, match="an .npz file"):
+    with pytest.raises(DataError, match="an .npz or .npy file"):
         load(str(other))
     with pytest.raises(DataError, match="at least two classes"):
         load(str(tmp_path))

@@ -49,6 +49,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path("photos", species).mkdir(parents=True)
         for k in range(4):
             Image.fromarray(rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(f"photos/{species}/{k}.png")
+    images = [f"photos/{species}/{k}.png,{species}" for species in ("cat", "dog") for k in range(4)]
+    Path("photos.csv").write_text("\n".join(["file,species", *images]))
+    flowers = [f"f{k},{x[k, 0]:.3f},{['red', 'blue'][k % 2]},{names[k]}" for k in range(90)]
+    Path("flowers.csv").write_text("\n".join(["name,height,colour,species", *flowers]))
+    np.save("vectors.npy", x)
     Path("labels.csv").write_text("species,height\n" + "".join(f"{name},1\n" for name in names))
     return tmp_path
 
@@ -90,9 +95,9 @@ def test_commands_parse(name: str, place: Path, capsys: pytest.CaptureFixture[st
 def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "..." in words or any(word.isupper() and len(word) > 1 for word in words):
         return  # a form, not a command
-    if words[0] == "demo":
+    if words[0] in ("demo", "export", "report", "review"):  # too long for a test, or of a run that is not here
         flags = [word for word in words if word.startswith("--")]
-        words, expected = ["demo", "--help"], flags
+        words, expected = [words[0], "--help"], flags
     else:
         expected = []
     if words[0] == "train" and "--help" not in words:

@@ -7,7 +7,8 @@ from PIL import Image
 
 from marvel import data as datasets
 from marvel.config import Config
-from marvel.data.folder import ImageFiles, read_folder, read_image
+from marvel.data.folder import read_folder
+from marvel.data.images import ImageFiles, read_image
 from marvel.errors import DataError, InvalidInput
 from marvel.run import Run, train
 
@@ -94,24 +95,19 @@ def settings(folder, **changes) -> Config:
 
 
 def test_a_folder_is_trained_on_from_disk(folder):
-    run = train(settings(folder, workers=1))
+    run = train(settings(folder, source="streamed", workers=1))
     assert run.config.source == "streamed" and run.record["final"]["test_accuracy"] == 1.0
 
 
 def test_from_disk_or_from_memory_the_run_is_the_same(folder):
-    data = datasets.load(str(folder), size=16)
-    images = torch.stack([data.x[i] for i in range(len(data))])
-    test = torch.stack([data.test_x[i] for i in range(len(data.test_x))])
-    inside = datasets.Data(
-        data.name, images, data.y, data.classes, test, data.test_y, None, data.augment, data.mean, data.std
-    )
-    ours, theirs = train(settings(folder, workers=0)), train(settings(folder), data=inside)
-    assert theirs.config.source == "resident"
+    ours, theirs = train(settings(folder, source="streamed", workers=0)), train(settings(folder))
+    assert (ours.config.source, theirs.config.source) == ("streamed", "resident")
     for a, b in zip(ours.networks, theirs.networks, strict=True):
         assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
     assert ours.record["curves"] == theirs.record["curves"]
+    assert ours.data.fingerprint() == theirs.data.fingerprint()
 
 
-def test_files_cannot_be_resident(folder):
-    with pytest.raises(InvalidInput, match="are streamed"):
-        Run(settings(folder, source="resident"))
+def test_images_read_without_holding_them_cannot_be_resident(folder):
+    with pytest.raises(InvalidInput, match="not held in memory"):
+        Run(settings(folder, source="resident"), data=datasets.load(str(folder), hold=False))

@@ -30,8 +30,18 @@ def setting(default: Any, help: str) -> Any:
 class Config:
     """What a run is told. None: taken from the preset of the problem (`marvel.presets`)."""
 
-    data: str = setting("digits", "a problem by name, or the path of an .npz file")
+    data: str = setting("digits", "a problem by name, or the path of data: a folder, a table, arrays (docs/data.md)")
     root: str | None = setting(None, "the folder the datasets lie in; default: $MARVEL_DATA, then ~/.cache/marvel")
+    label: str | None = setting(None, "the column or array of labels; default: label, target, class or y")
+    paths: str | None = setting(None, "the column of images' paths; default: the one whose cells are names of images")
+    id: str | None = setting(None, "the column or array that names instances; default: their paths, or row numbers")
+    labels: str | None = setting(None, "the file of labels that belongs to an .npy file")
+    columns: str | None = setting(
+        None, "how a table's columns are taken, where the guess is wrong: age=number,zip=category,notes=text,code=leave"
+    )
+    corrections: str | None = setting(
+        None, "a table of corrected labels, as `marvel export` writes it: id or row, corrected, action"
+    )
     noise: str = setting("none", "how labels are made wrong: symmetric, circular, pair, ... (`marvel noise --list`)")
     rate: float = setting(0.0, "the share of labels to make wrong")
     rates: tuple[float, ...] = setting((), "pair noise: the share of the first class, and of the second")
@@ -55,7 +65,7 @@ class Config:
     hold_out: float = setting(0.0, "share of the training set to hold out, with clean labels, as a validation set")
     protocol: str = setting("final", "which epoch counts: final, validation (its lowest error) or last10 (their mean)")
     size: int | None = setting(
-        None, "the side of the images of a folder, in pixels; default: the first one's, at most 224"
+        None, "the side of images in files, in pixels; default: the median shorter side, at most 224"
     )
     source: str = setting("auto", "where the data lives: resident (on the device), streamed (read by workers), or auto")
     workers: int | None = setting(
@@ -138,7 +148,10 @@ class Config:
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Data": ("data", "root", "size", "source", "workers"),
+    "Data": (
+        *("data", "root", "label", "paths", "id", "labels", "columns", "corrections"),
+        *("size", "source", "workers"),
+    ),
     "Noise": ("noise", "rate", "rates", "noise_file"),
     "Method": ("method", "oracle_rate"),
     "Training": (

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from marvel import data as datasets
 from marvel.config import HOW, Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
-from marvel.data.folder import ImageFiles
+from marvel.data.corrections import correct
+from marvel.data.images import ImageFiles, Watch
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
@@ -39,7 +41,7 @@ class Run:
     def __init__(
         self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
     ) -> None:
-        data = datasets.load(config.data, config.root, config.size) if data is None else data
+        data = read(config) if data is None else data
         self.config = config = resolve(config, data)
         torch.set_num_threads(config.threads)
         self.folder = None if out is None else RunFolder(out)
@@ -83,8 +85,9 @@ class Run:
 
     def source(self, x: torch.Tensor | ImageFiles) -> Source:
         """Where batches come from: tensors live on the device, files are read by workers."""
-        if isinstance(x, torch.Tensor) and self.config.source == "resident":
-            return Resident(x, self.device)
+        tensor = in_memory(x)
+        if tensor is not None and self.config.source == "resident":
+            return Resident(tensor, self.device)
         return Streamed(x, self.device, self.config.workers or 0)
 
     def labelled(self, x: torch.Tensor | ImageFiles, y: torch.Tensor) -> Labelled:
@@ -137,6 +140,9 @@ class Run:
                 "n": len(self.data),
                 "classes": list(self.data.classes),
                 "fingerprint": self.data.fingerprint(),
+                "origin": None if self.data.origin is None else self.data.origin.facts(),
+                "set_aside": [asdict(one) for one in self.data.set_aside],
+                "notes": list(self.data.notes),
             },
             "noise": self.corruption.describe(),
             "environment": environment(self.device),
@@ -209,7 +215,12 @@ class Run:
         }
         if self.clean is not None:
             columns["clean"] = self.data.y if self.data.clean is None else self.data.clean
-        return {name: column.cpu().numpy() for name, column in columns.items()}
+        arrays: dict[str, Any] = {name: column.cpu().numpy() for name, column in columns.items()}
+        if self.data.origin is not None:
+            arrays["row"] = self.data.origin.rows
+        if self.data.ids is not None:
+            arrays["id"] = np.array(self.data.ids, dtype=object)
+        return arrays
 
 
 def train(
@@ -231,6 +242,28 @@ def train(
         return run
 
 
+def read(config: Config, watch: Watch | None = None) -> Data:
+    """The data that the settings name, corrected where they say so; `watch` is told how far the reading is."""
+    data = datasets.load(
+        config.data,
+        config.root,
+        config.size,
+        label=config.label,
+        paths=config.paths,
+        id=config.id,
+        labels=config.labels,
+        columns=config.columns,
+        hold={"auto": None, "resident": True, "streamed": False}[config.source],
+        watch=watch,
+    )
+    return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())
+
+
+def in_memory(x: torch.Tensor | ImageFiles) -> torch.Tensor | None:
+    """The instances as a tensor, where they are one."""
+    return x if isinstance(x, torch.Tensor) else x.held
+
+
 def resolve(config: Config, data: Data) -> Config:
     """Fill in from the problem's preset what was left open; a change of epochs stretches its schedule."""
     preset = preset_for(config.data, data.shape)
@@ -244,9 +277,9 @@ def resolve(config: Config, data: Data) -> Config:
     precision = config.precision
     if precision == "auto":
         precision = "bf16" if device.startswith("cuda") else "float32"
-    files = not isinstance(data.x, torch.Tensor)
+    files = in_memory(data.x) is None
     if files and config.source == "resident":
-        raise InvalidInput("images in a folder are streamed: leave out --source, or put them into an .npz file")
+        raise InvalidInput("these images are not held in memory: leave out --source, or read them with hold=True")
     drops = config.drops
     if drops is None:
         # At least 1: a short run too begins with the learning rate as it is.
@@ -283,9 +316,10 @@ def corrupt(config: Config, data: Data) -> noise.Corruption:
     if config.noise in ("symmetric", "symmetric-inclusive", "circular", "class-dependent", "instance"):
         options["rate"] = config.rate
     if config.noise == "instance":
-        if not isinstance(data.x, torch.Tensor):
-            raise InvalidInput("noise 'instance' needs all instances in memory: put them into an .npz file")
-        options["features"] = data.x.flatten(1).float().numpy()
+        tensor = in_memory(data.x)
+        if tensor is None:
+            raise InvalidInput("noise 'instance' needs all instances in memory: add --source resident")
+        options["features"] = tensor.flatten(1).float().numpy()
     if config.noise == "pair":
         options["rates"] = config.rates
     if config.noise == "transition":

@@ -6,6 +6,10 @@
     instances.parquet  what is known of each instance at the end
     ledger/            optional: margin and weight of every instance, a file an epoch, in half precision
     checkpoint/        safetensors + JSON with checksums: the newest, and the one before it
+    clean.json         of `marvel clean`: where the data came from, what was found in it, and the estimates
+    issues.csv         of `marvel clean`: the suspect labels, the most suspect first
+    report.html        the run as a page
+    decisions.sqlite   of `marvel review`: what was decided about the suspect labels
     <stage>/           the run folder of a training that came before
 
 Files are written under a temporary name, synced and renamed, so that a crash leaves the old one. No pickle.
@@ -14,7 +18,7 @@ Files are written under a temporary name, synced and renamed, so that a crash le
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -90,6 +94,23 @@ class RunFolder:
     def record(self, facts: Facts) -> None:
         write_atomically(self.path / "record.json", as_json(facts))
 
+    @property
+    def found(self) -> Facts | None:
+        """What `marvel clean` found."""
+        return self._read("clean.json")
+
+    @found.setter
+    def found(self, facts: Facts) -> None:
+        write_atomically(self.path / "clean.json", as_json(facts, indent=2))
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def decisions_file(self) -> Path:
+        return self.path / "decisions.sqlite"
+
     def append(self, line: Facts) -> None:
         """Add an epoch to metrics.jsonl."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -127,17 +148,21 @@ class RunFolder:
         pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
         write_atomically(self.path / "instances.parquet", sink.getvalue().to_pybytes())
 
-    def instances(self) -> dict[str, Any]:
-        """The columns of instances.parquet, as numpy arrays."""
+    def instances(self, columns: Sequence[str] | None = None, rows: Any = None) -> dict[str, Any]:
+        """The columns of instances.parquet, as numpy arrays; of `columns` those there are, and of `rows` only."""
         import pyarrow.parquet
 
         path = self.path / "instances.parquet"
         if not path.exists():
             raise FolderError(f"{path} is missing: the run has not finished; go on with --resume")
         try:
-            table = pyarrow.parquet.read_table(path)
+            if columns is not None:
+                columns = [name for name in pyarrow.parquet.read_schema(path).names if name in columns]
+            table = pyarrow.parquet.read_table(path, columns=columns)
         except (pyarrow.ArrowException, OSError) as error:
             raise FolderError(f"{path} is damaged: {error}") from None
+        if rows is not None:
+            table = table.take(rows)
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def write_ledger(self, epoch: int, margin: Tensor, weight: Tensor, mask: Tensor) -> None:
@@ -158,6 +183,14 @@ class RunFolder:
             except (SafetensorError, OSError) as error:
                 raise FolderError(f"{path} is damaged: {error}") from None
             yield int(path.stem), tensors
+
+    def margins(self, rows: Any) -> Any:
+        """The margins of these instances in every epoch kept: (epochs, rows), as halves, NaN where not visited."""
+        import numpy as np
+
+        rows = torch.as_tensor(np.asarray(rows, dtype=np.int64))
+        epochs = [kept["margin"][rows].numpy() for _, kept in self.ledger()]
+        return np.stack(epochs) if epochs else np.empty((0, len(rows)), dtype=np.float16)
 
     # ------------------------------------------------------------ checkpoints
 

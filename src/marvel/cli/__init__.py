@@ -14,10 +14,13 @@ import typer
 
 from marvel import __version__
 from marvel.cli.demo import demo
+from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
 from marvel.cli.methods import methods
 from marvel.cli.noise import noise
 from marvel.cli.process import process
+from marvel.cli.report import report
+from marvel.cli.review import review
 from marvel.cli.train import train
 from marvel.errors import MarvelError
 
@@ -54,6 +57,9 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped)(export)
+app.command(cls=Grouped)(report)
+app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 

@@ -1,6 +1,7 @@
 """How far a training is: a bar on a terminal, a line now and then elsewhere. On stderr, where it is in nobody's way."""
 
 import sys
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 LINES = 10
 """About how many lines a training is worth where there is no terminal."""
+PATIENCE = 5.0
+"""Seconds after which other work is worth one."""
 
 
 class Progress:
@@ -21,6 +24,7 @@ class Progress:
         self.bars = None if quiet or not sys.stderr.isatty() else _bars()
         self.lines = not quiet and self.bars is None
         self.tasks: dict[str, TaskID] = {}
+        self.told = 0.0
 
     def __enter__(self) -> Self:
         if self.bars is not None:
@@ -34,6 +38,16 @@ class Progress:
     ) -> None:
         if self.bars is not None:
             self.bars.stop()
+
+    def work(self, what: str, done: int, total: int) -> None:
+        """What to watch other work with, such as the reading of images."""
+        if self.bars is not None and "" in self.tasks:
+            self.bars.update(self.tasks[""], description=what, completed=done, total=total, told="")
+        if done == 1:
+            self.told = time.monotonic()
+        if self.lines and time.monotonic() - self.told >= PATIENCE:
+            self.told = time.monotonic()
+            print(f"{what}: {done}/{total}", file=sys.stderr, flush=True)
 
     def of(self, name: str) -> Callable[["Epoch"], None]:
         """What to watch the training of that name with; trainings inside it get bars of their own."""

@@ -4,9 +4,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from marvel.data import Data
+
+MOST_NAMED = 10
+"""Instances that were set aside and are named on the terminal."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else there.")]
 
@@ -23,6 +29,16 @@ def percent(value: float | None) -> str:
 
 def print_json(facts: Any) -> None:
     typer.echo(json.dumps(facts, indent=2, allow_nan=False))
+
+
+def print_source(data: "Data") -> None:
+    """What reading the data brought up, on stderr."""
+    for note in data.notes:
+        typer.echo(note, err=True)
+    for one in data.set_aside[:MOST_NAMED]:
+        typer.echo(f"set aside: {one.id}: {one.reason}", err=True)
+    if len(data.set_aside) > MOST_NAMED:
+        typer.echo(f"set aside: {len(data.set_aside) - MOST_NAMED} more, all in config.json", err=True)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: bool = False) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from marvel.cli.flags import as_text, flag_values, own_values, with_settings
 from marvel.cli.process import process
-from marvel.cli.show import AsJson, percent, print_json, print_table, words
+from marvel.cli.show import AsJson, percent, print_json, print_source, print_table, words
 
 if TYPE_CHECKING:
     from marvel.config import Config
@@ -51,9 +51,13 @@ def train(
         with together(str(flags.get("--device", "auto"))):
             settings, folder = _settings(flags, context.args, resume)
 
+            from marvel.run import read
             from marvel.run import train as run_training
 
-            run = run_training(settings, folder, resume, progress.of(settings.method))
+            data = read(settings, progress.work)
+            if not quiet and process() <= 0:
+                print_source(data)
+            run = run_training(settings, folder, resume, progress.of(settings.method), data)
     if process() > 0:
         return
     assert run.record is not None
@@ -91,7 +95,8 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
 
 def default_folder(config: "Config") -> Path:
     """runs/digits-symmetric-0.4-marvel-s0"""
-    data = Path(config.data).stem if config.data.endswith(".npz") else config.data
+    path = Path(config.data).resolve()
+    data = path.stem if path.suffix in (".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq") else path.name
     rate = "-".join(f"{rate:g}" for rate in config.rates or (config.rate,))
     if config.noise_file is not None:
         rate = Path(config.noise_file).stem

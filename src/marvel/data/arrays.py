@@ -1,12 +1,14 @@
-"""Data from arrays in memory or from an .npz file.
+"""Data from arrays in memory, from an .npz file, or from an .npy file with the labels in another.
 
 Vectors are (n, D); images are (n, H, W), (n, H, W, C) or (n, C, H, W) with 1, 3 or 4 channels. Labels are whole
 numbers or strings, one per instance; without class names the classes are the labels that occur, sorted.
 """
 
+import difflib
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from marvel.data.classes import check_classes, check_ids, class_name
 from marvel.data.core import Data
+from marvel.data.origin import Origin, SetAside
 from marvel.errors import DataError, InvalidInput
 
 Array = npt.NDArray[Any]
 CHANNELS = (1, 3, 4)
-KEYS = ("x", "y", "x_test", "y_test", "clean", "classes")
+KEYS = ("x", "y", "x_test", "y_test", "clean", "classes", "y_given", "aside")
+INSTANCES = ("X", "images", "features", "embeddings", "data", "arr_0")
+LABELS = ("Y", "label", "labels", "target", "targets", "arr_1")
+"""Names that x and y go by, where there are no arrays called so."""
 
 
 def from_arrays(
@@ -57,30 +64,162 @@ def from_arrays(
     )
 
 
-def read_npz(path: Path) -> Data:
-    """Data of an .npz file with the arrays x and y, and where there are any x_test, y_test, clean and classes."""
+def read_npz(path: Path, label: str | None = None, id: str | None = None) -> Data:
+    """Data of an .npz file with the arrays x and y, and where there are any x_test, y_test, clean and classes.
+
+    `label` and `id` name other arrays than y, and than the row numbers. Exported files also have `y_given`, the labels
+    before correction, and `aside`, the instances to leave out.
+    """
     arrays = open_npz(path)
-    missing = [key for key in ("x", "y") if key not in arrays]
-    unknown = sorted(set(arrays) - set(KEYS))
+    x, y = instances_name(path, arrays), labels_name(path, arrays, label)
+    unknown = sorted(set(arrays) - {x, y, id, *KEYS[2:]})
+    missing = [key for key, found in (("x", x), ("y", y)) if found not in arrays]
+    if id is not None and id not in arrays:
+        raise InvalidInput(f"{path} has no array '{id}': it has {', '.join(arrays)}")
     if missing or unknown:
         raise DataError(
             f"{path}: needs the arrays x and y, and may have {', '.join(KEYS[2:])}; "
             f"{'missing ' + ', '.join(missing) if missing else 'not known: ' + ', '.join(unknown)}"
         )
+    ids = None if id is None else arrays[id]
+    origin = Origin("arrays", str(path.resolve()), y, id=id)
+    return _read(path, arrays, arrays[x], arrays[y], ids, origin)
+
+
+def read_npy(path: Path, labels: str | None, label: str | None = None) -> Data:
+    """Data of an .npy file, and of a file of labels: .npy, .npz (its array y), .csv, .parquet, or .txt, one a line."""
+    if labels is None:
+        raise InvalidInput(f"{path} holds no labels: --labels FILE says where they are")
+    file = Path(labels).expanduser()
+    instances = open_npy(path)
+    y = read_label_file(file, label, len(instances))
+    origin = Origin("arrays", str(path.resolve()), label, labels=str(file.resolve()))
+    return _read(path, {}, instances, y, None, origin)
+
+
+def read_label_file(path: Path, label: str | None, n: int) -> Array:
+    """The labels of n instances."""
+    if not path.is_file():
+        raise InvalidInput(f"no file of labels at {path}")
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return open_npy(path)
+    if suffix == ".npz":
+        arrays = open_npz(path)
+        name = labels_name(path, arrays, label)
+        if name not in arrays:
+            raise DataError(f"{path} has no array y: it has {', '.join(arrays)}")
+        return arrays[name]
+    if suffix == ".txt":
+        return np.array([line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()])
+    from marvel.data.tables import PARQUETS, TEXTS, label_column, open_table
+
+    if suffix not in (*TEXTS, *PARQUETS):
+        raise InvalidInput(f"labels come from a .npy, .npz, .csv, .parquet or .txt file, given {path}")
+    table = open_table(path)
+    names = table.column_names
+    if label is None and len(names) == 1:
+        cells = table[names[0]].to_pylist()
+        # One label more than rows: there was no heading.
+        return _texts([names[0], *cells] if len(cells) == n - 1 else cells)
+    return _texts(table[label_column(str(path), names, label)[0]].to_pylist())
+
+
+def _texts(values: Sequence[object]) -> Array:
+    return np.array([class_name(value) or "" for value in values])
+
+
+def instances_name(path: Path, arrays: dict[str, Array]) -> str:
+    return _named(path, arrays, "x", INSTANCES, None)
+
+
+def labels_name(path: Path, arrays: dict[str, Array], wanted: str | None) -> str:
+    return _named(path, arrays, "y", LABELS, wanted)
+
+
+def _named(path: Path, arrays: dict[str, Array], key: str, usual: Sequence[str], wanted: str | None) -> str:
+    """The array that is meant by `key`: the one asked for, of that name, or of one of its usual names."""
+    if wanted is not None and wanted not in arrays:
+        near = difflib.get_close_matches(wanted, arrays, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        raise InvalidInput(f"{path} has no array '{wanted}'{hint} It has {', '.join(arrays)}")
+    found = [name for name in usual if name in arrays]
+    return wanted or (key if key in arrays or not found else found[0])
+
+
+def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array | None, origin: Origin) -> Data:
+    """What can be trained on; instances without a label, or with NaN in them, are set aside."""
     classes = arrays.get("classes")
     try:
-        names = None if classes is None else [str(c) for c in _labels("classes", classes).tolist()]
-        return from_arrays(
-            arrays["x"],
-            arrays["y"],
+        if len(y.shape) != 1 or len(y) != len(x):
+            raise InvalidInput(f"{path.stem}: y has {len(y) if y.ndim else 'no'} labels for {len(x)} instances")
+        names = [str(row) for row in range(len(x))] if ids is None else [str(value) for value in ids.tolist()]
+        if ids is not None:
+            if len(names) != len(x):
+                raise InvalidInput(f"'{origin.id}' has {len(names)} ids for {len(x)} instances")
+            check_ids(f"'{origin.id}'", names)
+        aside, y = _without_labels(y)
+        aside |= {int(row): "set aside before" for row in np.flatnonzero(arrays.get("aside", np.zeros(0, dtype=bool)))}
+        if x.dtype.kind == "f" and x.ndim > 1:
+            broken = ~np.isfinite(x.reshape(len(x), -1)).all(axis=1)
+            if broken.all():
+                raise InvalidInput("every instance of x holds NaN or infinity; fill them first")
+            aside = {int(row): "holds NaN or infinity" for row in np.flatnonzero(broken)} | aside
+        kept = np.array([row for row in range(len(x)) if row not in aside], dtype=np.int64)
+        if len(kept) == 0:
+            raise InvalidInput("no instance has a label")
+        clean = arrays.get("clean")
+        data = from_arrays(
+            x[kept],
+            y[kept],
             arrays.get("x_test"),
             arrays.get("y_test"),
-            classes=names,
+            classes=None if classes is None else [str(c) for c in _labels("classes", classes).tolist()],
             name=path.stem,
-            clean=arrays.get("clean"),
+            clean=None if clean is None else clean[kept],
         )
+        notes = check_classes(path.name, data.y.numpy(), data.classes)
     except InvalidInput as error:
         raise DataError(f"{path}: {error}") from None
+    return replace(
+        data,
+        ids=tuple(names[row] for row in kept),
+        origin=origin.at(kept),
+        set_aside=tuple(SetAside(names[row], reason, row) for row, reason in sorted(aside.items())),
+        notes=tuple(notes),
+    )
+
+
+def _without_labels(y: Array) -> tuple[dict[int, str], Array]:
+    """Rows without a label, and the labels as whole numbers where they are such in floating point."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+        whole = np.where(missing, 0, y)
+        if bool((whole == np.floor(whole)).all()) and bool(np.isfinite(whole).all()):
+            y = whole.astype(np.int64)
+    elif y.dtype.kind in "US":
+        missing = np.array([class_name(value) is None for value in y.tolist()], dtype=bool)
+    else:
+        return {}, y
+    return {int(row): "no label" for row in np.flatnonzero(missing)}, y
+
+
+def open_npy(path: Path) -> Array:
+    """The array of an .npy file."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError, MemoryError) as error:
+        if "allow_pickle" in str(error):
+            raise DataError(f"{path}: {OBJECTS}") from None
+        raise DataError(f"{path}: not a readable .npy file ({error})") from None
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: is an .npz archive; give it that ending")
+    if array.ndim == 0:
+        raise DataError(f"{path}: holds one number, and no instances")
+    return array
+
+
+OBJECTS = "holds Python objects, which are never unpickled; save labels as numpy.array(labels, dtype=str)"
 
 
 def open_npz(path: Path) -> dict[str, Array]:
@@ -92,10 +231,7 @@ def open_npz(path: Path) -> dict[str, Array]:
                 return {key: archive[key] for key in archive.files}
     except (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error):
-            raise DataError(
-                f"{path}: holds Python objects, which are never unpickled; "
-                "save labels as numpy.array(labels, dtype=str)"
-            ) from None
+            raise DataError(f"{path}: {OBJECTS}") from None
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
     raise DataError(f"{path}: not an .npz archive; numpy.savez writes one")
 

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from marvel.data.origin import Origin, SetAside
 from marvel.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from marvel.data.folder import ImageFiles
+    from marvel.data.images import ImageFiles
 
     Instances: TypeAlias = Tensor | ImageFiles
 
@@ -29,13 +30,17 @@ AUGMENTS = ("none", "crop-flip")
 class Data:
     """Training instances with their labels, and the test set where there is one.
 
-    x        (n, C, H, W) uint8 or float32 images, or (n, D) float32 vectors; or images on disk that stand for them
-    y        (n,) int64, the labels as they come
-    classes  one name per label, in label order
-    clean    (n,) int64, the clean labels where they are known to differ from `y`
-    augment  what the training views do: "none", or "crop-flip" (pad 4, random crop, horizontal flip)
-    mean     per channel (images, on the 0..1 scale where they are uint8) or per feature (vectors);
-    std      by default those of `x`
+    x          (n, C, H, W) uint8 or float32 images, or (n, D) float32 vectors; or images on disk that stand for them
+    y          (n,) int64, the labels as they come
+    classes    one name per label, in label order
+    clean      (n,) int64, the clean labels where they are known to differ from `y`
+    augment    what the training views do: "none", or "crop-flip" (pad 4, random crop, horizontal flip)
+    mean       per channel (images, on the 0..1 scale where they are uint8) or per feature (vectors);
+    std        by default those of `x`
+    ids        one for each training instance: its path, the number of its row, or what a column says
+    origin     the file or folder that instances were read from
+    set_aside  what is in that file or folder and not among the instances, and why
+    notes      what its reader would tell a person, a sentence each
     """
 
     name: str
@@ -48,6 +53,10 @@ class Data:
     augment: str = "none"
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    ids: tuple[str, ...] | None = None
+    origin: Origin | None = None
+    set_aside: tuple[SetAside, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -83,6 +92,10 @@ class Data:
             )
         if min(self.std) <= 0:
             raise InvalidInput(f"{self.name}: std must be positive, given {self.std}")
+        if self.ids is not None and len(self.ids) != len(self.x):
+            raise InvalidInput(f"{self.name}: {len(self.ids)} ids for {len(self.x)} instances")
+        if self.origin is not None and len(self.origin.rows) != len(self.x):
+            raise InvalidInput(f"{self.name}: the rows of {len(self.origin.rows)} instances for {len(self.x)} of them")
 
     def __len__(self) -> int:
         return len(self.x)
@@ -136,6 +149,7 @@ class Data:
             test_x=test_x,
             test_y=test_y,
             classes=tuple(names or (self.classes[c] for c in classes)),
+            **self._names_of(keep.nonzero().squeeze(1)),
         )
 
     def take(self, index: Tensor | npt.NDArray[np.integer[Any]] | Sequence[int]) -> "Data":
@@ -150,7 +164,14 @@ class Data:
             raise InvalidInput(f"{self.name}: instances are numbered 0..{len(self) - 1}, given {low}..{high}")
         index = index.to(torch.int64)
         clean = None if self.clean is None else self.clean[index]
-        return replace(self, x=self.x[index], y=self.y[index], clean=clean)
+        return replace(self, x=self.x[index], y=self.y[index], clean=clean, **self._names_of(index))
+
+    def _names_of(self, index: Tensor) -> dict[str, Any]:
+        """What the chosen instances are called, and where they are."""
+        return {
+            "ids": None if self.ids is None else tuple(self.ids[i] for i in index.tolist()),
+            "origin": None if self.origin is None else self.origin.at(self.origin.rows[index.numpy()]),
+        }
 
     def hold_out(self, share: float, rng: np.random.Generator) -> tuple["Data", "Instances", Tensor]:
         """Sets a random share of the training instances aside: (the rest, held-out x, held-out labels).

@@ -1,118 +1,138 @@
-"""A folder of class folders of images, read from disk when they are asked for.
+"""A folder of class folders of images.
 
-    FOLDER/cat/1.jpg, FOLDER/dog/2.png, ...                                 the class is the name of the folder
-    FOLDER/train/cat/..., and FOLDER/test/ or FOLDER/val/ beside it         with a test set
-
-Every image becomes `size` x `size` pixels: its shorter side is scaled, the middle of the longer one taken. JPEGs are
-decoded at the nearest of the scales their format offers, so that a large photograph costs little more than a small
-one.
+FOLDER/cat/1.jpg, FOLDER/dog/2.png, ...                                 the class is the name of the folder
+FOLDER/train/cat/..., and FOLDER/test/ or FOLDER/val/ beside it         with a test set
 """
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.data import Dataset
 
+from marvel.data.classes import check_classes
 from marvel.data.core import Data
+from marvel.data.images import LARGEST, SUFFIXES, Watch, check_images
+from marvel.data.origin import Origin, SetAside
 from marvel.errors import DataError
 
-SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
-LARGEST = 224
-"""The size of images that are larger still."""
-SAMPLE = 256
-"""How many images mean and std are taken of."""
+PARTS = ("test", "val")
+"""Folders beside `train` that are taken as the test set, the first that is there."""
 
 
-class ImageFiles(Dataset[Tensor]):
-    """Images on disk, where a tensor (n, 3, size, size) of them would stand; a selection of them is one again."""
+@dataclass(frozen=True)
+class ClassFolders:
+    """What lies in class folders: paths with their classes, in a fixed order."""
 
-    dtype = torch.uint8
-    ndim = 4
+    folder: Path
+    part: str | None
+    classes: tuple[str, ...]
+    paths: list[Path]
+    y: list[int]
 
-    def __init__(self, paths: Sequence[Path], size: int) -> None:
-        self.paths, self.size = list(paths), size
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((len(self), 3, self.size, self.size))
-
-    def numel(self) -> int:
-        return self.shape.numel()
-
-    @overload
-    def __getitem__(self, index: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, index: Tensor) -> "ImageFiles": ...
-    def __getitem__(self, index: int | Tensor) -> "Tensor | ImageFiles":
-        if isinstance(index, Tensor):
-            chosen = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
-            return ImageFiles([self.paths[i] for i in chosen.tolist()], self.size)
-        return read_image(self.paths[index], self.size)
-
-    def facts(self) -> bytes:
-        """What tells these files from others, without reading them: their names and lengths."""
-        return "\n".join(f"{path.parent.name}/{path.name} {path.stat().st_size}" for path in self.paths).encode()
-
-    def sample(self) -> Tensor:
-        """Some of the images, evenly spread."""
-        chosen = np.linspace(0, len(self) - 1, min(SAMPLE, len(self)), dtype=int)
-        return torch.stack([self[int(i)] for i in chosen])
+    def id(self, path: Path) -> str:
+        return readable(path.relative_to(self.folder))
 
 
-def read_image(path: Path, size: int) -> Tensor:
-    """(3, size, size), uint8."""
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (size, size))
-            upright = ImageOps.exif_transpose(image).convert("RGB")
-            return torch.from_numpy(np.array(ImageOps.fit(upright, (size, size)))).permute(2, 0, 1).contiguous()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} cannot be read as an image ({error}); mend or remove it") from None
+def readable(path: Path) -> str:
+    """With forward slashes; bytes that are no UTF-8 are spelled out."""
+    return os.fsencode(path.as_posix()).decode("utf-8", errors="backslashreplace")
 
 
-def read_folder(folder: Path, size: int | None = None) -> Data:
-    """The images below `folder`; `size` by default that of the first of them, at most 224."""
-    train = folder / "train" if (folder / "train").is_dir() else folder
-    aside = [folder / name for name in ("test", "val") if train != folder and (folder / name).is_dir()]
+def list_folder(folder: Path) -> ClassFolders:
+    """The images of the training part, and their classes."""
+    part = "train" if (folder / "train").is_dir() else None
+    train = folder / part if part else folder
     classes = sorted(path.name for path in train.iterdir() if path.is_dir() and not path.name.startswith("."))
-    paths, y = _labelled(train, classes)
-    if len(classes) < 2 or not paths:
-        raise DataError(f"{train} must hold a folder of images for each of at least two classes, found {classes}")
-    if size is None:
-        size = min(LARGEST, *_dimensions(paths[0]))
-    images = ImageFiles(paths, size)
+    paths, y = labelled(train, classes)
+    if not paths:
+        raise DataError(f"{train} {_instead_of_images(train, classes)}")
+    if len(set(y)) < 2:
+        raise DataError(
+            f"{train} must hold a folder of images for each of at least two classes, and has '{classes[y[0]]}' only"
+        )
+    return ClassFolders(folder, part, tuple(classes), paths, y)
+
+
+def read_folder(
+    folder: Path,
+    size: int | None = None,
+    hold: bool | None = None,
+    watch: Watch | None = None,
+    largest: int = LARGEST,
+) -> Data:
+    """The images below `folder` that can be read; `size`, `hold` and `largest` are those of `check_images`."""
+    found = list_folder(folder)
+    named = [place for place, path in enumerate(found.paths) if _is_text(path)]
+    ids = [found.id(found.paths[place]) for place in named]
+    checked = check_images([found.paths[place] for place in named], size, hold, watch, largest)
+    if not checked.good:
+        said = f", e.g. {ids[0]}: {checked.wrong[0]}" if ids else ""
+        raise DataError(f"none of the {len(found.paths)} images in {folder} can be read{said}")
+    strange = [(found.id(path), row) for row, path in enumerate(found.paths) if not _is_text(path)]
+    set_aside = [SetAside(id, "its name is not UTF-8: rename it", row) for id, row in strange]
+    set_aside += [SetAside(ids[i], reason, named[i]) for i, reason in checked.wrong.items()]
+    notes = checked.notes(ids)
     test: dict[str, Any] = {}
+    aside = [folder / name for name in PARTS if found.part and (folder / name).is_dir()]
     if aside:
-        test_paths, test_y = _labelled(aside[0], classes)
-        if test_paths:
-            test = {"test_x": ImageFiles(test_paths, size), "test_y": torch.tensor(test_y)}
-    return Data(folder.name, images, torch.tensor(y), tuple(classes), augment="crop-flip", **test)
+        paths, test_y = labelled(aside[0], found.classes)
+        seen = check_images(paths, checked.images.size, hold, watch)
+        set_aside += [SetAside(found.id(paths[i]), reason) for i, reason in seen.wrong.items()]
+        if seen.good:
+            test = {"test_x": seen.images, "test_y": torch.tensor([test_y[i] for i in seen.good])}
+    rows = [named[i] for i in checked.good]
+    y = [found.y[row] for row in rows]
+    notes += check_classes(folder.name, y, found.classes)
+    origin = Origin("folder", str(folder.resolve()), part=found.part)
+    return Data(
+        folder.name,
+        checked.images,
+        torch.tensor(y),
+        found.classes,
+        augment="crop-flip",
+        ids=tuple(ids[i] for i in checked.good),
+        origin=origin.at(np.array(rows)),
+        set_aside=tuple(set_aside),
+        notes=tuple(notes),
+        **test,
+    )
 
 
-def _labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int]]:
+def labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int]]:
+    """The images in the class folders of that name, and the numbers of their classes."""
     found = [
         (path, label)
         for label, name in enumerate(classes)
         for path in sorted((folder / name).rglob("*"))
-        if path.suffix.lower() in SUFFIXES and path.is_file()
+        if path.suffix.lower() in SUFFIXES and (path.is_file() or _is_broken_link(path))
     ]
     return [path for path, _ in found], [label for _, label in found]
 
 
-def _dimensions(path: Path) -> tuple[int, int]:
-    from PIL import Image
+def _is_text(path: Path) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in str(path))
 
-    try:
-        with Image.open(path) as image:
-            return image.size
-    except OSError as error:
-        raise DataError(f"{path} cannot be read as an image ({error}); mend or remove it") from None
+
+def _is_broken_link(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def _instead_of_images(folder: Path, classes: Sequence[str]) -> str:
+    """What is there, and what to do about it."""
+    wanted = "; wanted is a folder of images for each of at least two classes"
+    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    if not inside:
+        return f"is empty{wanted}"
+    if classes:
+        return f"has folders ({', '.join(classes[:5])}) but no image in them{wanted}"
+    images = [path for path in inside if path.suffix.lower() in SUFFIXES]
+    tables = [path.name for path in inside if path.suffix.lower() in (".csv", ".tsv", ".parquet")]
+    if tables:
+        return f"has no class folders{wanted}; if {tables[0]} says what the images are, give its path"
+    if images:
+        return f"holds {len(images)} images without class folders{wanted}, or a table with a path and a label column"
+    return f"holds no images{wanted}"

@@ -1,0 +1,67 @@
+"""`marvel export`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marvel.cli.show import AsJson, print_json
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder of `marvel clean`, or of `marvel train`.")],
+    out: Annotated[Path, typer.Option(help="The new folder to write; it must not be there yet.", metavar="FOLDER")],
+    accept_all: Annotated[
+        bool, typer.Option("--accept-all", help="Accept the suggestions that nobody has decided about, unreviewed.")
+    ] = False,
+    accept_above: Annotated[
+        float | None,
+        typer.Option(help="The same, where the label is wrong with more than this probability.", metavar="X"),
+    ] = None,
+    keep_aside: Annotated[
+        bool, typer.Option("--keep-aside", help="Mark what was set aside instead of leaving it out.")
+    ] = False,
+    link: Annotated[
+        str, typer.Option(help="How images come along: copy, or links, hard or symbolic.", metavar="HOW")
+    ] = "copy",
+    as_json: AsJson = False,
+) -> None:
+    """Write the data with its labels corrected, in the format it came in.
+
+    What was decided in `marvel review` counts. The input stays as it is; in the new folder are the data and
+    corrections.csv, which `marvel train --corrections` and `marvel clean --corrections` read.
+
+    \\b
+    marvel export runs/photos --out photos-corrected
+    marvel export runs/photos --out photos-corrected --accept-above 0.9 --link hard
+    """
+    from marvel.cli.progress import Progress
+
+    with Progress() as progress:
+        from marvel.export import export as write
+
+        done = write(
+            run,
+            out,
+            accept_all=accept_all,
+            accept_above=accept_above,
+            keep_aside=keep_aside,
+            link=link,
+            watch=progress.work,
+        )
+    if as_json:
+        print_json(done.facts())
+        return
+    unreviewed = f", {done.unreviewed} of them unreviewed" if done.unreviewed else ""
+    typer.echo(f"{done.changed} labels corrected{unreviewed}; {done.aside} instances set aside.")
+    if done.undecided:
+        typer.echo(f"{done.undecided} flagged labels are not decided about, and stay as they are: marvel review {run}")
+    for old, new in list(done.renamed.items())[:10]:
+        typer.echo(f"renamed: {old} -> {new}")
+    if len(done.renamed) > 10:
+        typer.echo(f"renamed: {len(done.renamed) - 10} more")
+    if done.label is not None:
+        typer.echo(f"The corrected labels are '{done.label}'.")
+    if done.elsewhere:
+        typer.echo(f"{done.elsewhere} images lie outside of the table's folder, and were not carried along.")
+    typer.echo(f"{done.written} instances are in {out}, the decisions in {out / 'corrections.csv'}.")

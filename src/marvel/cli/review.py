@@ -1,0 +1,64 @@
+"""`marvel review`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marvel.cli.show import AsJson, print_json
+from marvel.errors import FolderError
+
+
+def review(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The run folder of `marvel clean`, or of `marvel train`.", show_default=False
+        ),
+    ],
+    port: Annotated[
+        int, typer.Option(help="The port; default: one that is free.", metavar="N", show_default=False)
+    ] = 0,
+    open_it: Annotated[
+        bool,
+        typer.Option("--open/--no-open", help="Whether to open the page in the browser.  [yes]", show_default=False),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the suspect labels of a run, one by one or as a grid, and decide.
+
+    The page is served to this machine only, under an address nobody can guess. Every decision is on the disk at once,
+    in decisions.sqlite of the run folder, with its history. Ctrl-C ends it; start it again to go on.
+
+    \b
+    marvel review runs/mine
+    marvel review runs/mine --no-open --port 8123     over ssh -L 8123:127.0.0.1:8123
+    """
+    from marvel.report.page import shown
+    from marvel.review.decisions import Decisions
+    from marvel.review.server import address, create_app, listen, new_token, serve
+    from marvel.runs import RunFolder
+
+    folder = RunFolder(run)
+    fingerprint = (folder.config or {}).get("data", {}).get("fingerprint", "")
+    instances = shown(folder)
+    if instances is None:
+        raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
+    with Decisions(folder.decisions_file, of=fingerprint) as decisions:
+        token = new_token()
+        app = create_app(folder, decisions, instances, token)
+        listener = listen(port)
+        url = address(listener, token)
+
+        def started() -> None:
+            if as_json:
+                print_json({"url": url})
+            else:
+                typer.echo(f"The page is at {url}\nCtrl-C ends it.")
+            if open_it:
+                typer.launch(url)
+
+        serve(app, listener, started)
+        progress = app.state.suspects.progress()
+    if not as_json:
+        typer.echo(f"\n{progress['decided']} of {progress['listed']} decided. Next: marvel export {run} --out FOLDER")

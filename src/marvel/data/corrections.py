@@ -1,0 +1,115 @@
+"""Corrected labels as a table, read back onto the data they were made for.
+
+id         of the instance, or
+row        of it in the source, where there is no column `id`
+given      the label it had; optional, and checked where it is there
+corrected  the label it gets
+action     "aside" leaves the instance out; optional
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from marvel.data.core import Data
+from marvel.data.csv_text import unguarded
+from marvel.data.origin import SetAside
+from marvel.data.tables import PARQUETS, TEXTS, open_table
+from marvel.errors import InvalidInput, UnknownName
+
+HEADING = ("id", "row", "given", "corrected", "action")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One line: `key` is the id or the row, `corrected` None where the instance is left out."""
+
+    key: str
+    given: str | None
+    corrected: str | None
+
+
+def read_corrections(path: Path) -> tuple[str, list[Correction]]:
+    """("id" or "row", the lines)"""
+    if not path.is_file():
+        raise InvalidInput(f"there is no file of corrections at {path}")
+    if path.suffix.lower() not in (*TEXTS, *PARQUETS):
+        raise InvalidInput(f"corrections come from a .csv, .tsv or .parquet table, given {path}")
+    table = open_table(path)
+    by = next((name for name in ("id", "row") if name in table.column_names), None)
+    if by is None or "corrected" not in table.column_names:
+        raise InvalidInput(f"{path} needs the column corrected, and id or row; it has {', '.join(table.column_names)}")
+    found = []
+    for number, line in enumerate(table.to_pylist()):
+        cells = {name: None if cell is None else unguarded(str(cell)) for name, cell in line.items()}
+        key, corrected, aside = cells[by], cells["corrected"] or None, cells.get("action") == "aside"
+        if not key:
+            raise InvalidInput(f"{path}, row {number} has no {by}")
+        if corrected is None and not aside:
+            raise InvalidInput(f"{path}, row {number} ({key}) says no label: fill in corrected, or action = aside")
+        found.append(Correction(key, cells.get("given") or None, None if aside else corrected))
+    return by, found
+
+
+def correct(data: Data, path: Path) -> Data:
+    """The data with the labels that the table says."""
+    by, corrections = read_corrections(path)
+    place = _places(data, by)
+    number = {name: label for label, name in enumerate(data.classes)}
+    known_aside = {str(one.row if by == "row" else one.id) for one in data.set_aside}
+    y, keep = data.y.clone(), torch.ones(len(data), dtype=torch.bool)
+    seen: set[str] = set()
+    unknown: list[str] = []
+    other: list[str] = []
+    for one in corrections:
+        if one.key in seen:
+            raise InvalidInput(f"{path} corrects '{one.key}' twice")
+        seen.add(one.key)
+        if one.corrected is not None and one.corrected not in number:
+            raise UnknownName(f"class of {data.name}", one.corrected, data.classes)
+        if one.key not in place:
+            unknown += [one.key] if one.key not in known_aside else []
+            continue
+        index = place[one.key]
+        if one.given is not None and one.given != data.classes[int(y[index])]:
+            other.append(f"'{one.key}' was '{one.given}' and is '{data.classes[int(y[index])]}'")
+        elif one.corrected is None:
+            keep[index] = False
+        else:
+            y[index] = number[one.corrected]
+    if unknown:
+        raise InvalidInput(f"{path} corrects {_count(unknown)} not in {data.name}, e.g. '{unknown[0]}'")
+    if other:
+        raise InvalidInput(
+            f"{path} was made for other labels: {other[0]}{f', and {len(other) - 1} more' * (len(other) > 1)}"
+        )
+    changed = int((y != data.y)[keep].sum())
+    left = np.flatnonzero(~keep.numpy())
+    note = f"{path.name}: {changed} labels are corrected and {len(left)} instances left out"
+    aside = _aside(data, left.tolist(), path.name)
+    corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
+    return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
+
+
+def _places(data: Data, by: str) -> Mapping[str, int]:
+    """Id or row -> index; of a dataset without either, the index itself."""
+    if by == "id" and data.ids is not None:
+        names = list(data.ids)
+    elif data.origin is not None:
+        names = [str(row) for row in data.origin.rows.tolist()]
+    else:
+        names = [str(index) for index in range(len(data))]
+    return {name: index for index, name in enumerate(names)}
+
+
+def _aside(data: Data, left: list[int], name: str) -> list[SetAside]:
+    ids = data.ids or tuple(str(index) for index in range(len(data)))
+    rows = data.origin.rows.tolist() if data.origin is not None else range(len(data))
+    return [SetAside(ids[index], f"set aside in {name}", rows[index]) for index in left]
+
+
+def _count(names: list[str]) -> str:
+    return "an instance that is" if len(names) == 1 else f"{len(names)} instances that are"

@@ -1,0 +1,208 @@
+"""Instances as a person judges them: the picture, or the row of the table, as it is in the source.
+
+What cannot be shown any more (a file that is gone, a damaged image) is None or a note, never an error: a page of a
+thousand suspects must not fail for one.
+"""
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marvel.data.arrays import channels_first, instances_name, open_npy, open_npz
+from marvel.data.huggingface import arrow, image_columns, open_splits
+from marvel.data.images import Embedded, Picture, as_rgb, open_picture
+from marvel.data.origin import Origin
+from marvel.data.tables import find_picture, open_table
+from marvel.errors import DataError, MarvelError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SMALL = 128
+"""Pictures up to this side are PNG, which keeps every pixel; larger ones are JPEG."""
+MOST_FIELDS = 64
+LONGEST = 2000
+"""Letters of a cell that are shown."""
+
+
+class Instances(ABC):
+    """Instances to look at, by their index in the run."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self.rows = [int(row) for row in rows]
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+    def picture(self, index: int, largest: int = 512) -> bytes | None:
+        """A PNG or JPEG no larger than `largest` on either side; None where there is nothing to see."""
+        try:
+            image = self._image(index)
+            return None if image is None else _encoded(image, largest)
+        except Exception:
+            # Whatever is wrong with the one file, and decoders raise anything: there is no picture of it.
+            return None
+
+    def fields(self, index: int) -> dict[str, str]:
+        """Column -> text; {} for images that come without any."""
+        try:
+            shown = list(self._fields(index).items())
+        except Exception as error:
+            return {"": f"cannot be shown: {error}"}
+        cells = {name: _text(value) for name, value in shown[:MOST_FIELDS]}
+        return cells | ({"…": f"and {len(shown) - MOST_FIELDS} more"} if len(shown) > MOST_FIELDS else {})
+
+    @abstractmethod
+    def _image(self, index: int) -> "Image | None": ...
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        return {}
+
+
+def open_instances(origin: Origin, rows: Sequence[int], ids: Sequence[str]) -> Instances:
+    """The instances of a run, in its order: `rows` and `ids` are columns of its instances.parquet."""
+    if len(rows) != len(ids):
+        raise DataError(f"{len(rows)} rows and {len(ids)} ids are not of the same instances")
+    if not Path(origin.path).exists():
+        return _Gone(rows, f"{origin.path} is not there any more")
+    try:
+        if origin.kind == "folder":
+            return _Files(rows, origin, ids)
+        if origin.kind in ("paths", "table"):
+            return _Table(rows, origin)
+        return _Arrays(rows, origin) if origin.kind == "arrays" else _HuggingFace(rows, origin)
+    except (MarvelError, OSError) as error:
+        return _Gone(rows, str(error))
+
+
+class _Gone(Instances):
+    """A source that cannot be opened."""
+
+    def __init__(self, rows: Sequence[int], why: str) -> None:
+        super().__init__(rows)
+        self.why = why
+
+    def _image(self, index: int) -> None:
+        return None
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        return {"": self.why}
+
+
+class _Files(Instances):
+    """Images in class folders; an id is the path from the folder."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin, ids: Sequence[str]) -> None:
+        super().__init__(rows)
+        self.folder, self.ids = Path(origin.path), ids
+
+    def _image(self, index: int) -> "Image":
+        name = Path(self.ids[index])
+        if name.is_absolute() or ".." in name.parts:
+            raise DataError(f"{name} is not inside {self.folder}")
+        return _decoded(self.folder / name)
+
+
+class _Table(Instances):
+    """Rows of a table, with the image where they name one."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin) -> None:
+        super().__init__(rows)
+        self.origin, self.table = origin, open_table(Path(origin.path))
+
+    def _image(self, index: int) -> "Image | None":
+        if self.origin.paths is None:
+            return None
+        cell = self.table[self.origin.paths][self.rows[index]].as_py()
+        path = find_picture(Path(self.origin.path).parent, cell)
+        return None if path is None else _decoded(path)
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        hidden = (self.origin.label, self.origin.paths)
+        names = [name for name in self.table.column_names if name not in hidden]
+        return {name: self.table[name][self.rows[index]].as_py() for name in names}
+
+
+class _Arrays(Instances):
+    """Images or vectors in an array."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin) -> None:
+        super().__init__(rows)
+        path = Path(origin.path)
+        if origin.labels is None:
+            arrays = open_npz(path)
+            self.x = arrays[instances_name(path, arrays)]
+        else:
+            self.x = open_npy(path)
+        self.low, self.high = (0.0, 255.0)
+        if self.x.ndim > 2 and self.x.dtype != np.uint8:
+            low, high = float(np.nanmin(self.x)), float(np.nanmax(self.x))
+            if low < 0 or high > 255 or self.x.dtype.kind == "f":
+                # 0..1 is black to white, and so is whatever else the numbers span.
+                self.low, self.high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+
+    def _image(self, index: int) -> "Image | None":
+        from PIL import Image
+
+        x = self.x[self.rows[index]]
+        if x.ndim < 2:
+            return None
+        if x.ndim == 3:
+            x = x.transpose(1, 2, 0) if channels_first(x.shape) else x
+            x = x[..., 0] if x.shape[-1] == 1 else x[..., :3]
+        scaled = (x.astype(np.float64) - self.low) / ((self.high - self.low) or 1.0) * 255
+        return Image.fromarray(np.nan_to_num(scaled).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        x = self.x[self.rows[index]]
+        return {str(place): float(value) for place, value in enumerate(x)} if x.ndim == 1 else {}
+
+
+class _HuggingFace(Instances):
+    """Rows of a split, with the image where there is a column of images."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin) -> None:
+        super().__init__(rows)
+        folder = Path(origin.path)
+        splits = open_splits(folder)
+        if origin.part not in splits:
+            raise DataError(f"{folder} has no split '{origin.part}' any more")
+        self.table = arrow(splits[origin.part])
+        self.images = image_columns(splits[origin.part])
+        self.label = origin.label
+
+    def _image(self, index: int) -> "Image | None":
+        return _decoded(Embedded(self.table[self.images[0]], self.rows[index])) if self.images else None
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        names = [name for name in self.table.column_names if name not in (self.label, *self.images)]
+        return {name: self.table[name][self.rows[index]].as_py() for name in names}
+
+
+def _decoded(picture: Picture) -> "Image":
+    from PIL import ImageOps
+
+    with open_picture(picture) as image:
+        return as_rgb(ImageOps.exif_transpose(image))
+
+
+def _encoded(image: "Image", largest: int) -> bytes:
+    image.thumbnail((largest, largest))
+    file = io.BytesIO()
+    if max(image.size) <= SMALL:
+        image.save(file, "PNG")
+    else:
+        image.save(file, "JPEG", quality=88)
+    return file.getvalue()
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else text[:LONGEST] + " …"

@@ -1,0 +1,150 @@
+"""What a label becomes: the decisions of a review, and suggestions that are accepted without one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from marvel.data.origin import Origin
+from marvel.errors import DataError, FolderError, InvalidInput
+from marvel.review.decisions import read_decisions
+from marvel.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Line:
+    """One decision, in words; `corrected` is None where the instance is set aside."""
+
+    id: str
+    row: int
+    given: str
+    corrected: str | None
+    action: str
+
+
+@dataclass(frozen=True)
+class Decided:
+    """All of a run's labels after the decisions, by the row of the source."""
+
+    origin: Origin
+    classes: tuple[str, ...]
+    given: dict[int, str]
+    """The labels the run was given, of all its training instances."""
+    corrected: dict[int, str]
+    """What they become; rows that are set aside are in it no more."""
+    aside: dict[int, str]
+    """Row -> why: decided so, or never trained on."""
+    lines: list[Line]
+    ids: dict[int, str] = field(default_factory=dict)
+    """Of training instances and of what was set aside."""
+    undecided: int = 0
+    relabelled: bool = False
+    """Whether the run had corrections, so that its given labels differ from those of the source."""
+
+    def label_of(self, row: int, name: str | None) -> str | None:
+        """What the label of a row becomes that is called `name` in the source; None where it is set aside."""
+        if row in self.aside:
+            return None
+        if row in self.given and not self.relabelled and name != self.given[row]:
+            raise FolderError(
+                f"{self.origin.path} has changed since the run: row {row} was labelled '{self.given[row]}' "
+                f"and is '{name}'; bring it back, or run again"
+            )
+        return self.corrected.get(row, name)
+
+    def check_rows(self, n: int) -> None:
+        """The source has all the rows of the run."""
+        last = max(self.given, default=-1)
+        if last >= n:
+            raise FolderError(
+                f"{self.origin.path} has changed since the run: it has {n} rows, and the run saw row {last}"
+            )
+
+
+def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | None = None) -> Decided:
+    """The labels of the run in `folder` after what was decided about them."""
+    config = folder.config
+    if config is None:
+        raise FolderError(f"there is no run in {folder.path}: name the folder that clean or train wrote")
+    origin, classes, set_aside = _source(folder, config)
+    columns = folder.instances()
+    n = len(columns["index"])
+    if accept_above is not None and not 0 <= accept_above <= 1:
+        raise InvalidInput(f"accept_above is a probability, from 0 to 1, got {accept_above}")
+    decisions = read_decisions(folder.decisions_file)
+    if not decisions and not accept_all and accept_above is None:
+        raise InvalidInput(
+            f"nothing was decided in {folder.path}: look at the suspects with marvel review {folder.path}, "
+            "or accept suggestions unreviewed with --accept-all or --accept-above 0.9"
+        )
+    rows, ids, given, suggested = (columns[name].tolist() for name in ("row", "id", "given", "suggested"))
+    _check(folder, classes, n, given, rows, decisions.values())
+    flagged, accepted = _accepted(columns, accept_all, accept_above)
+
+    corrected = {row: classes[label] for row, label in zip(rows, given)}
+    before = dict(corrected)
+    aside = {one["row"]: one["reason"] for one in set_aside if one.get("row") is not None}
+    lines, undecided = [], 0
+    for index in range(n):
+        row, decision = rows[index], decisions.get(index)
+        label: int | None = given[index]
+        if decision is not None:
+            action = decision.action
+            label = {"keep": given[index], "aside": None}.get(action, decision.label)
+        elif accepted[index] and suggested[index] != given[index] and 0 <= suggested[index] < len(classes):
+            action, label = "unreviewed", suggested[index]
+        else:
+            undecided += bool(flagged[index])
+            continue
+        if label is None:
+            aside[row] = "set aside in the review"
+            del corrected[row]
+        else:
+            corrected[row] = classes[label]
+        lines.append(Line(ids[index], row, before[row], corrected.get(row), action))
+    relabelled = config["config"].get("corrections") is not None
+    named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
+    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, relabelled)
+
+
+def _source(folder: RunFolder, config: dict[str, Any]) -> tuple[Origin, tuple[str, ...], list[dict[str, Any]]]:
+    """Where the data came from, the names of its classes, and what was never trained on."""
+    data = config.get("data")
+    if not isinstance(data, dict) or not isinstance(config.get("config"), dict):
+        raise FolderError(f"{folder.path} holds a config.json that is not of a run")
+    if config["config"].get("noise", "none") != "none":
+        raise InvalidInput(
+            f"the run in {folder.path} made labels wrong on purpose (noise): there is nothing to correct"
+        )
+    if data.get("origin") is None:
+        raise InvalidInput(
+            f"the run in {folder.path} was on '{data.get('name')}', which did not come from a file or folder of yours"
+        )
+    try:
+        return Origin.of(data["origin"]), tuple(map(str, data["classes"])), list(data.get("set_aside", []))
+    except (DataError, KeyError, TypeError) as error:
+        raise FolderError(f"{folder.path} holds a damaged config.json: {error}") from None
+
+
+def _check(folder: RunFolder, classes: tuple[str, ...], n: int, given: Any, rows: Any, decisions: Any) -> None:
+    """That the files of the run folder belong together."""
+    wrong = [one.index for one in decisions if not 0 <= one.index < n]
+    wrong += [one.index for one in decisions if one.label is not None and not 0 <= one.label < len(classes)]
+    if wrong:
+        raise FolderError(f"{folder.decisions_file} decides about instance {wrong[0]} in a way this run has not")
+    if any(not 0 <= label < len(classes) for label in given) or len(set(rows)) != n or min(rows, default=0) < 0:
+        raise FolderError(f"{folder.path} is damaged: instances.parquet and config.json do not belong together")
+
+
+def _accepted(columns: dict[str, Any], accept_all: bool, above: float | None) -> tuple[Any, Any]:
+    """Which labels are flagged, and for which of them the suggestion is accepted."""
+    # A run of `marvel train` has no list of issues: there, what was removed is flagged.
+    flagged = columns["flagged"].astype(bool) if "flagged" in columns else columns["removed_at"] > 0
+    if accept_all:
+        return flagged, flagged
+    if above is None:
+        return flagged, np.zeros(len(flagged), dtype=bool)
+    probability = np.array(columns.get("wrong_probability", np.full(len(flagged), np.nan)), dtype=np.float64)
+    if np.isnan(probability).all():
+        raise InvalidInput("this run makes no claim how probably a label is wrong: --accept-all takes all it flagged")
+    return flagged, flagged & (np.nan_to_num(probability, nan=-1.0) > above)
