@@ -26,8 +26,8 @@ from toy import FEATURES, problem
 FILE = Path(__file__).with_name("golden.json")
 
 TOLERANCE = 4e-4
-"""Relative, of each number. Another order of the same additions has moved one of them by 1.4e-4, so another processor may;
-a hundredth of a parameter more or less shows."""
+"""Relative, of each number. Another order of the same additions has moved one of them by 1.4e-4, so another processor
+may; a hundredth of a parameter more or less shows."""
 
 N, CLASSES, EPOCHS = 120, 3, 6
 
