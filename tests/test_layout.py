@@ -43,7 +43,11 @@ ALLOWED: dict[str, set[str]] = {
 }
 ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "half", "ledger", "metrics", "networks", "runs"}
 ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
-ALLOWED["bench"] = ALLOWED["run"] | {"run"}
+ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
+ALLOWED["engines"] = ALLOWED["run"] | {"run"}
+ALLOWED["bench"] = ALLOWED["engines"] | {"engines", "results"}
+ALLOWED["cost"] = {"config", "presets"}
+ALLOWED["experiment"] = {"errors", "config", "paper", "presets"}
 ALLOWED["tune"] = ALLOWED["bench"] | {"bench"}
 ALLOWED["clean"] = ALLOWED["run"] | {"run"}
 ALLOWED["report"] = {"errors", "config", "metrics", "runs", "paper", "catalogue", "methods"}

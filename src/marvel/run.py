@@ -15,7 +15,7 @@ import torch
 
 from marvel import __version__, metrics, noise
 from marvel import data as datasets
-from marvel.config import HOW, Config, options_of
+from marvel.config import HOW, Config, as_plain, filled
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
 from marvel.data.folder import ImageFiles
@@ -232,14 +232,7 @@ def train(
 
 
 def resolve(config: Config, data: Data) -> Config:
-    """Fill in from the problem's preset what was left open; a change of epochs stretches its schedule."""
-    preset = preset_for(config.data, data.shape)
-    epochs = config.epochs or preset.epochs
-    stretch = epochs / preset.epochs
-    options = dict(config.options)
-    if "warmup" in options_of(METHODS[config.method]):
-        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
-        options.setdefault("warmup", warmup)
+    """Fill in what was left open: from the problem's preset, and from the machine."""
     device = device_for(config.device)
     precision = config.precision
     if precision == "auto":
@@ -247,20 +240,11 @@ def resolve(config: Config, data: Data) -> Config:
     files = not isinstance(data.x, torch.Tensor)
     if files and config.source == "resident":
         raise InvalidInput("images in a folder are streamed: leave out --source, or put them into an .npz file")
-    drops = config.drops
-    if drops is None:
-        # At least 1: a short run too begins with the learning rate as it is.
-        drops = tuple(max(1, round(drop * stretch)) for drop in preset.drops_for(config.method))
-    return config.but(
-        network=config.network or preset.network,
-        epochs=epochs,
-        lr=config.lr or preset.lr,
-        drops=drops,
+    return filled(config, preset_for(config.data, data.shape)).but(
         device=device,
         precision=precision,
         source=("streamed" if files else "resident") if config.source == "auto" else config.source,
         workers=(os.cpu_count() or 1 if files else 0) if config.workers is None else config.workers,
-        options=options,
     )
 
 
@@ -342,12 +326,3 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return asked.stdout.strip() if asked.returncode == 0 else None
-
-
-def as_plain(value: Any) -> Any:
-    """Tuples as lists, so that settings compare equal to those read back from JSON; a function by its name."""
-    if isinstance(value, dict):
-        return {key: as_plain(item) for key, item in value.items()}
-    if callable(value):
-        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return [as_plain(item) for item in value] if isinstance(value, list | tuple) else value

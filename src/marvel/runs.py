@@ -46,9 +46,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def as_json(facts: Any, indent: int | None = None) -> bytes:
+def as_json(facts: Any, indent: int | None = None, compact: bool = False) -> bytes:
     """One form for every JSON file; NaN is refused, since no other program reads it."""
-    return (json.dumps(facts, indent=indent, allow_nan=False) + "\n").encode()
+    separators = (",", ":") if compact else None
+    return (json.dumps(facts, indent=indent, separators=separators, allow_nan=False) + "\n").encode()
 
 
 class RunFolder:
@@ -67,10 +68,8 @@ class RunFolder:
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
-        for path in self.path.glob("*/checkpoint"):
-            # A folder with settings of its own is another run.
-            if not (path.parent / "config.json").exists():
-                RunFolder(path.parent).clear()
+        for stage in self._stages():
+            stage.clear()
 
     # ------------------------------------------------------------ settings and numbers
 
@@ -191,6 +190,22 @@ class RunFolder:
         if found:
             raise FolderError(f"no checkpoint in {self.path / 'checkpoint'} is whole: start again in another folder")
         return None
+
+    def drop_checkpoints(self) -> None:
+        """Make room: from a run that is done, and from its stages, nobody goes on."""
+        for pattern in ("checkpoint/*.safetensors", "checkpoint/*.json"):
+            for path in self.path.glob(pattern):
+                path.unlink()
+        for stage in self._stages():
+            stage.drop_checkpoints()
+
+    def _stages(self) -> "list[RunFolder]":
+        """The trainings that came before. A folder with settings of its own is another run."""
+        return [
+            RunFolder(path.parent)
+            for path in self.path.glob("*/checkpoint")
+            if not (path.parent / "config.json").exists()
+        ]
 
     def _checkpoints(self) -> list[Path]:
         return _by_epoch(self.path / "checkpoint", "*.json")[::-1]
