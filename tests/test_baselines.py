@@ -219,6 +219,23 @@ def test_a_network_is_taught_what_the_other_ranks() -> None:
     assert not torch.equal(gradient(two), gradient(-two))
 
 
+@pytest.mark.parametrize("judge", ["first", "mean", "together"])
+def test_whose_accuracy_counts(judge: str) -> None:
+    options = {"noise_rate": 0.2, "judge": judge}
+    config = Config(data="digits", noise="symmetric", rate=0.2, method="co-teaching", epochs=2, device="cpu")
+    run = Run(config.but(options=options))
+    *_, last = [epoch for epoch in run.steps() if epoch is not None]
+    test = run.trainer.test
+    assert test is not None
+    with torch.no_grad():
+        x = run.trainer.views.plain(test.source.fetch(torch.arange(len(test.y))))
+        p = torch.stack([net.eval()(x).softmax(1) for net in run.networks])
+    each = (p.argmax(2) == test.y).double().mean(1)
+    expected = {"first": each[0], "mean": each.mean(), "together": (p.mean(0).argmax(1) == test.y).double().mean()}
+    assert each[0] != each[1]  # or the question would not arise
+    assert last.metrics["test_accuracy"] == pytest.approx(float(expected[judge]))
+
+
 def test_co_teaching_with_nothing_kept() -> None:
     one, two = torch.zeros(1, 3, requires_grad=True), torch.zeros(1, 3, requires_grad=True)
     loss = exchange(one, two, torch.tensor([0]), 0.6)
@@ -279,6 +296,33 @@ def test_data_parameters_by_hand(learn: str) -> None:
         torch.testing.assert_close(parameter.grad, expected, rtol=1e-3, atol=1e-5)
     assert len(criterion.optimizers()) == len(values)
     assert criterion(z, y).item() == pytest.approx(F.cross_entropy(z, y).item())
+
+
+def test_the_epoch_that_is_best_by_given_labels_counts() -> None:
+    """The networks of all epochs are kept here, and judged a second time."""
+    options = {"validation": 0.2}
+    config = Config(data="digits", noise="symmetric", rate=0.4, method="data-parameters", epochs=6, lr=0.3)
+    run = Run(config.but(device="cpu", options=options))
+    kept, shown = [], []
+    for epoch in run.steps():
+        if epoch is not None:
+            kept.append(copy.deepcopy(run.networks[0]).eval())
+            shown.append(epoch.metrics["test_accuracy"])
+    method, trainer, test = run.method, run.trainer, run.trainer.test
+    assert isinstance(method, DataParameters) and test is not None
+    held = method.held.nonzero().squeeze(1)
+    assert len(held) == round(0.2 * method.n)
+    assert torch.equal(method.epochs_seen == 0, method.held) and not method.removed.any()
+
+    def accuracy(net: nn.Module, raw: Tensor, y: Tensor) -> float:
+        with torch.no_grad():
+            return float((net(trainer.views.plain(raw)).argmax(1) == y).double().mean())
+
+    by_given = [accuracy(net, trainer.source.fetch(held), trainer.y[held]) for net in kept[:-1]]
+    of_test = [accuracy(net, test.source.fetch(torch.arange(len(test.y))), test.y) for net in kept]
+    best = by_given.index(max(by_given))
+    assert best < 4  # not simply the newest
+    assert shown[-1] == pytest.approx(of_test[best]) and shown[-1] != pytest.approx(of_test[-1])
 
 
 def test_the_temperature_of_a_wrong_label_rises() -> None:
@@ -382,6 +426,25 @@ def test_l_dmi_goes_on_from_the_best_network_of_cross_entropy(validation: float,
     assert run.trainer.optimizers[0].param_groups[0]["lr"] == 1e-30
 
 
+def test_the_cross_entropy_before_l_dmi_has_a_protocol_of_its_own() -> None:
+    options = {"pretrain": 3, "pretrain_drops": (2,), "pretrain_batch": 100, "dmi_lr": 1e-9}
+    run = Run(Config(data="digits", method="l_dmi", epochs=1, batch=256, drops=(), device="cpu", options=options))
+    seen: list[tuple[str, int, float]] = []
+    usual = Trainer.train_step
+
+    def train_step(trainer: Trainer, method: Method, batches: list[Batch]) -> None:
+        seen.append((trainer.name, len(batches[0].y), trainer.optimizers[0].param_groups[0]["lr"]))
+        usual(trainer, method, batches)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", train_step)
+        for _ in run.steps():
+            pass
+    sizes = {name: max(size for stage, size, _ in seen if stage == name) for name, _, _ in seen}
+    assert sizes == {"main/pretrain": 100, "main": 256}
+    assert sorted({lr for _, _, lr in seen}) == pytest.approx([1e-9, 0.001, 0.01])
+
+
 # ---------------------------------------------------------------- D2L
 
 
@@ -422,6 +485,19 @@ def test_turning_point_and_the_labels_after_it() -> None:
             target = [alpha * (j == k) + (1 - alpha) * (p[j] == max(p)) for j in range(3)]
             costs.append(-sum(t * math.log(v) for t, v in zip(target, p)))
         assert criterion(z, y, torch.arange(6)).item() == pytest.approx(sum(costs) / 6, rel=1e-5)
+
+
+def test_d2l_on_symmetric_cross_entropy() -> None:
+    """0.1 CE + RCE with log 0 = -9.21 before the turning point; the usual costs after it."""
+    criterion, usual = D2L(6, 3, 10, base="sce"), D2L(6, 3, 10)
+    z, y = logits_of(0, 6, 3)
+    log_p = z.log_softmax(1).gather(1, y[:, None]).squeeze(1)
+    expected = -0.1 * log_p + 9.21 * (1 - log_p.exp())
+    torch.testing.assert_close(criterion.cost(z, y, None), expected)
+    for one in (criterion, usual):
+        one.turned.fill_(4)
+        one.alpha.fill_(0.3)
+    torch.testing.assert_close(criterion.cost(z, y, None), usual.cost(z, y, None))
 
 
 def test_d2l_goes_back_by_one_epoch_and_then_distrusts() -> None:
@@ -523,28 +599,40 @@ def test_distrust_grows_with_the_loss_and_stays_high() -> None:
     assert (found[largest] == found.max()).all()
 
 
-@pytest.mark.parametrize("kind", ["hard", "soft"])
-@pytest.mark.parametrize("mixup", [False, True])
-def test_dy_bootstrap_by_hand(kind: str, mixup: bool) -> None:
-    n = 5
+@pytest.mark.parametrize(
+    ("kind", "mixup", "phase"),
+    [
+        *((kind, mixup, phase) for kind in ("hard", "soft") for mixup in (False, True) for phase in (0, 2)),
+        *(("soft-to-hard", True, phase) for phase in (0, 1, 2)),
+    ],
+)
+def test_dy_bootstrap_by_hand(kind: str, mixup: bool, phase: int) -> None:
+    """Phase 0 is the burn-in, 1 mixes by B, 2 bootstraps by it."""
+    n, T = 5, 0.4
     x, y, _ = problem(n, 3, 0.0, seed=0)
     u = torch.rand(n, 2, generator=torch.Generator().manual_seed(1))
     batch = Batch(torch.tensor([3, 0, 4, 2, 1]), y, x, Plain(), lambda k: u[:, :k])
     net = network(0)
     criterion = DYBootstrap(n, 3, kind=kind, mixup=mixup, alpha=1.0, eta=0.7)
     criterion.wrong = torch.tensor([0.1, 0.9, 0.5, 0.0, 0.3])
+    criterion.mixing.fill_(kind == "soft-to-hard" and phase > 0)
+    criterion.bootstrapping.fill_(phase == 2)
+    criterion.temperature.fill_(T)
     partner = sorted(range(n), key=lambda i: float(u[i, 0])) if mixup else list(range(n))
     share = max(float(u[0, 1]), 1 - float(u[0, 1])) if mixup else 1.0
     total, mean_p = torch.zeros(()), torch.zeros(3)
     for i, j in enumerate(partner):
-        log_p = net(share * x[i : i + 1] + (1 - share) * x[j : j + 1]).log_softmax(1)[0]
+        B_i, B_j = (float(criterion.wrong[batch.index[of]]) for of in (i, j))
+        there = (1 - B_i) / (2 - B_i - B_j) if kind == "soft-to-hard" and phase > 0 else share
+        part_i = 0.5 if kind == "soft-to-hard" and phase == 2 else share
+        log_p = net(there * x[i : i + 1] + (1 - there) * x[j : j + 1]).log_softmax(1)[0]
         mean_p = mean_p + log_p.exp() / n
-        for of, part in ((i, share), (j, 1 - share)):
-            p = net(x[of : of + 1]).detach().softmax(1)[0]
-            h = p if kind == "soft" else torch.eye(3)[p.argmax()]
-            B = criterion.wrong[batch.index[of]]
+        for of, part, B in ((i, part_i, B_i), (j, 1 - part_i, B_j)):
+            z = net(x[of : of + 1]).detach()[0]
+            h = torch.eye(3)[z.argmax()] if kind == "hard" else (z / (T if kind == "soft-to-hard" else 1)).softmax(0)
+            B = B if phase == 2 else 0
             total = total - part * ((1 - B) * log_p[y[of]] + B * (h * log_p).sum()) / n
-    expected = total + 0.7 * sum(1 / 3 * torch.log(1 / 3 / p) for p in mean_p)
+    expected = total + (0.7 if phase == 2 else 0) * sum(1 / 3 * torch.log(1 / 3 / p) for p in mean_p)
     loss = criterion(criterion.outputs([net], batch), y, batch.index)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     ours = torch.autograd.grad(loss, list(net.parameters()))
@@ -552,23 +640,41 @@ def test_dy_bootstrap_by_hand(kind: str, mixup: bool) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+class Drops:
+    """As much of a Trainer as DY-Bootstrap asks for; its learning rate falls after three epochs."""
+
+    y = torch.arange(20) % 2
+    first_drop = 3
+
+    def logits(self, method: Method) -> Iterator[None]:
+        yield
+        return torch.stack([torch.zeros(20), torch.linspace(-3, 3, 20)], 1)  # type: ignore[return-value]
+
+
 def test_dy_bootstrap_begins_after_its_burn_in() -> None:
-    class Trainer:
-        y = torch.arange(20) % 2
-        first_drop = 3
-
-        def logits(self, method: Method) -> Iterator[None]:
-            yield
-            return torch.stack([torch.zeros(20), torch.linspace(-3, 3, 20)], 1)  # type: ignore[return-value]
-
     for burn_in, first in ((None, 9), (0, 1), (2, 3)):
         criterion = DYBootstrap(20, 2, 12, burn_in=burn_in)
         for epoch in range(1, 13):
-            steps = criterion.start(Trainer())  # type: ignore[arg-type]
+            steps = criterion.start(Drops())  # type: ignore[arg-type]
             assert (steps is not None) == (epoch >= first), (burn_in, epoch)
             list(steps or ())
-            assert bool(criterion.wrong.any()) == (epoch >= first)
+            assert bool(criterion.wrong.any()) == bool(criterion.bootstrapping) == (epoch >= first)
+            assert not criterion.mixing
             criterion.step()
+
+
+def test_soft_to_hard_mixes_then_cools() -> None:
+    criterion = DYBootstrap(20, 2, 300, kind="soft-to-hard", burn_in=105)
+    temperatures = {}
+    for epoch in range(1, 301):
+        list(criterion.start(Drops()) or ())  # type: ignore[arg-type]
+        assert (bool(criterion.mixing), bool(criterion.bootstrapping)) == (epoch >= 106, epoch >= 111)
+        temperatures[epoch] = float(criterion.temperature)
+        criterion.step()
+    expected = np.linspace(1, 0.001, 89)  # as published: from epoch 111, one step an epoch
+    assert [temperatures[e] for e in range(111, 200)] == pytest.approx(expected, abs=1e-6)
+    assert {temperatures[e] for e in range(1, 111)} == {1.0}
+    assert temperatures[300] == pytest.approx(0.001, abs=1e-6)
 
 
 # ---------------------------------------------------------------- settings that cannot be meant
@@ -585,15 +691,22 @@ def test_dy_bootstrap_begins_after_its_burn_in() -> None:
         lambda: SAT(3, 2, a=1.5),
         lambda: CoTeaching(3, 2, noise_rate=1.0),
         lambda: CoTeaching(3, 2, noise_rate=0.1, ramp=0),
+        lambda: CoTeaching(3, 2, noise_rate=0.1, judge="both"),
         lambda: DataParameters(3, 2, learn="neither"),
         lambda: DataParameters(3, 2, instance_lr=0.0),
+        lambda: DataParameters(3, 2, validation=1.0),
         lambda: LDMI(3, 2, pretrain=0),
         lambda: LDMI(3, 2, dmi_lr=0.0),
+        lambda: LDMI(3, 2, pretrain_batch=1),
         lambda: LDMI(3, 2, validation=1.0),
         lambda: D2L(3, 2),
         lambda: D2L(3, 2, 10, window=1),
+        lambda: D2L(3, 2, 10, base="mae"),
         lambda: DYBootstrap(3, 2, kind="medium"),
         lambda: DYBootstrap(3, 2, alpha=0.0),
+        lambda: DYBootstrap(3, 2, kind="soft-to-hard", mixup=False),
+        lambda: DYBootstrap(3, 2, mixing_epochs=-1),
+        lambda: DYBootstrap(3, 2, cooling_epochs=0),
         lambda: DYBootstrap(3, 2, eta=-1.0),
     ],
 )

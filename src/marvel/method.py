@@ -227,9 +227,13 @@ class Method(Memory):
         return scheduled
 
     def predict(self, networks: Networks, x: Tensor) -> Tensor:
-        """The logits to judge the method by."""
+        """The logits of instances."""
         logits: Tensor = networks[0](x)
         return logits
+
+    def judged(self, networks: Networks, x: Tensor) -> Tensor:
+        """The logits that accuracies are of, (m, k, classes): the mean accuracy of k. Default: of `predict`, alone."""
+        return self.predict(networks, x)[:, None]
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Its own, for what it learns about instances; stepped and saved by the Trainer."""

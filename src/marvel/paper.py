@@ -129,11 +129,16 @@ def _as_in_the_paper(config: Mapping[str, Any], table: str, dataset: str, column
         network, warmup, held, protocol = "resnet34", 40, 0.1, "final" if method == "ce" else "validation"
     if method == "npcl" and table.startswith("binary") and dataset != "Boot":
         epochs, drops = 200, tuple(config["drops"])  # when its learning rate falls is not said
-    asked = (config["network"], config["batch"], config["epochs"], config["lr"], tuple(config["drops"]))
+    options = config["options"]
+    trained = {name: config[name] for name in ("batch", "epochs", "drops")}
+    if method == "l_dmi" and options.get("pretrain"):
+        # The protocol is that of the cross entropy that comes first; what follows is the method's own.
+        own = {"batch": "pretrain_batch", "epochs": "pretrain", "drops": "pretrain_drops"}
+        trained |= {name: options[key] for name, key in own.items() if options.get(key) is not None}
+    asked = (config["network"], trained["batch"], trained["epochs"], config["lr"], tuple(trained["drops"]))
     if (*asked, config["hold_out"], config["protocol"]) != (network, 128, epochs, preset.lr, drops, held, protocol):
         return False
     wait = paper_number(f"{table}-waits", dataset, column, method)
-    options = config["options"]
     return wait is None or (options.get("wait"), options.get("warmup")) == (wait.mean, warmup)
 
 

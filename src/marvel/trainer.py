@@ -8,7 +8,7 @@ import copy
 import hashlib
 import math
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -36,7 +36,7 @@ from marvel.distributed import (
 from marvel.errors import FolderError, InvalidInput, NonFinite
 from marvel.half import InHalf
 from marvel.ledger import Ledger
-from marvel.method import Batch, Method, Seen
+from marvel.method import Batch, Method, Networks, Seen
 from marvel.plan import Plan, generator_of, seed_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Trainer:
 
     def logits(self, method: Method, index: Tensor | None = None) -> Generator[None, None, Tensor]:
         """(n, classes), of every training instance, in evaluation mode and without augmentation; or of some."""
-        logits = yield from self.evaluate(method, self.source, index)
+        logits = yield from self.evaluate(method.predict, self.source, index)
         if index is not None:
             return logits
         return logits if processes() == 1 else gather(logits, sizes=shares(len(self.source)))[0]
@@ -188,7 +188,9 @@ class Trainer:
             yield
         return torch.cat(found)
 
-    def evaluate(self, method: Method, source: Source, which: Tensor | None = None) -> Generator[None, None, Tensor]:
+    def evaluate(
+        self, predict: Callable[[Networks, Tensor], Tensor], source: Source, which: Tensor | None = None
+    ) -> Generator[None, None, Tensor]:
         """Of `which`, or of this process's share of a source: logits in evaluation mode and without augmentation."""
         for network in self.every_network:
             network.eval()
@@ -196,7 +198,7 @@ class Trainer:
         mine = torch.arange(len(source), device=self.device)[share(len(source))] if which is None else which
         for raw in source.stream(torch.split(mine, EVALUATION_BATCH)):
             with torch.no_grad(), self.autocast():
-                found.append(method.predict(self.every_network, self.views.plain(raw)).float())
+                found.append(predict(self.every_network, self.views.plain(raw)).float())
             yield
         return torch.cat(found)
 
@@ -204,8 +206,9 @@ class Trainer:
         """Every process judges its share of the set, and the hits are summed: the same number for all."""
         if on is None:
             return None
-        logits = yield from self.evaluate(method, on.source)
-        return int(total((logits.argmax(1) == on.y[share(len(on.y))]).sum())) / len(on.y)
+        logits = yield from self.evaluate(method.judged, on.source)
+        hits = logits.argmax(2) == on.y[share(len(on.y)), None]
+        return int(total(hits.sum())) / (len(on.y) * hits.shape[1])
 
     # ------------------------------------------------------------ what surrounds them
 

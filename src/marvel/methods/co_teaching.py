@@ -6,7 +6,9 @@ to the *other*, which learns from their mean:
     R(e) = 1 - tau min(e / T_k, 1)                        tau: the noise rate, which it must be told
 
 Departures: the published code divides the mean by the number kept once more, which SGD would feel as a learning rate a
-hundred times smaller; not here. The first network is the one that is judged and whose margins are followed.
+hundred times smaller; not here. The margins followed are the first network's. By `judge` the accuracy is that of the
+"first" network, the "mean" of both networks' accuracies, or that of both "together", the mean of their probabilities,
+which is another, stronger classifier than the paper's.
 """
 
 import torch
@@ -37,19 +39,42 @@ def exchange(first: Tensor, second: Tensor, y: Tensor, keep: Tensor | float) -> 
 
 
 class CoTeaching(Method):
-    """`noise_rate` is tau; `ramp` is T_k, the epochs over which the share kept falls to 1 - tau."""
+    """`noise_rate` is tau; `ramp` is T_k, the epochs over which the share kept falls to 1 - tau; `judge`: whose
+    accuracy counts, "first", "mean" or "together"."""
 
     networks = 2
     needs: tuple[str, ...] = ("noise_rate",)
 
-    def __init__(self, n: int, classes: int, epochs: int | None = None, *, noise_rate: float, ramp: int = 10) -> None:
+    def __init__(
+        self,
+        n: int,
+        classes: int,
+        epochs: int | None = None,
+        *,
+        noise_rate: float,
+        ramp: int = 10,
+        judge: str = "first",
+    ) -> None:
         super().__init__(n, classes, epochs)
+        if judge not in ("first", "mean", "together"):
+            raise InvalidInput(f"judge is 'first', 'mean' or 'together', got {judge!r}")
         if not 0 <= noise_rate < 1 or ramp < 1:
             raise InvalidInput(f"Co-teaching wants noise_rate in [0, 1) and ramp >= 1, got {noise_rate} and {ramp}")
-        self.noise_rate, self.ramp = noise_rate, ramp
+        self.noise_rate, self.ramp, self.judge = noise_rate, ramp, judge
 
     def outputs(self, networks: Networks, *batches: Batch) -> Outputs:
         return networks[0](batches[0].x), networks[1](batches[0].x)
+
+    def predict(self, networks: Networks, x: Tensor) -> Tensor:
+        if self.judge != "together":
+            return super().predict(networks, x)
+        log_p = torch.stack([network(x).float().log_softmax(1) for network in networks[:2]])
+        return log_p.logsumexp(0)
+
+    def judged(self, networks: Networks, x: Tensor) -> Tensor:
+        if self.judge != "mean":
+            return super().judged(networks, x)
+        return torch.stack([network(x) for network in networks[:2]], 1)
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         keep = 1 - self.noise_rate * (self.clock / self.ramp).clamp(max=1)

@@ -12,8 +12,9 @@ The turning point is the first epoch at which `LID_e - mean > 2 std` of the last
     alpha_e = exp( -(e / E) LID_e / min LID ),    target = alpha e_y + (1 - alpha) e_argmax p
 
 Departures: `window` is 12 as in the paper; every version of the published code has 5. That code overwrites the network
-it would go back to, so that it never does, and trains another loss than cross entropy before the turning point. In the
-two epochs after a fall of the learning rate, which makes the LID jump, no turning point is looked for (ours;
+it would go back to, so that it never does, and before the turning point trains reverse cross entropy (of 2018) or
+symmetric cross entropy (since 2019): `base="sce"` with `window=5` is the latter, with SCE's 0.1, 1 and A = -9.21. In
+the two epochs after a fall of the learning rate, which makes the LID jump, no turning point is looked for (ours;
 `after_drop=0` looks). The optimizer's momentum stays as it is at the turning point.
 """
 
@@ -25,6 +26,7 @@ from torch import Tensor
 from marvel.errors import InvalidInput
 from marvel.method import Method, Steps
 from marvel.methods.bootstrap import bootstrap
+from marvel.methods.sce import sce
 
 if TYPE_CHECKING:
     from marvel.trainer import Trainer
@@ -50,7 +52,7 @@ def turns(values: Tensor, window: int) -> bool:
 
 class D2L(Method):
     """`window`, `first`: see above (`first` 10 for CIFAR-10, 20 for CIFAR-100); `after_drop`: epochs without a test
-    after the learning rate fell."""
+    after the learning rate fell; `base`: the loss before the turning point, "ce" or "sce"."""
 
     averaged = 1
     decay = 1.0  # not an average: the network as it was when the epoch before began
@@ -69,6 +71,7 @@ class D2L(Method):
         window: int = 12,
         first: int = 10,
         after_drop: int = 2,
+        base: str = "ce",
     ) -> None:
         super().__init__(n, classes, epochs)
         if epochs is None:
@@ -77,14 +80,17 @@ class D2L(Method):
             raise InvalidInput(
                 f"D2L wants window >= 2, first >= 0 and after_drop >= 0, got {window}, {first} and {after_drop}"
             )
-        self.window, self.first, self.after_drop = window, first, after_drop
+        if base not in ("ce", "sce"):
+            raise InvalidInput(f"base is 'ce' or 'sce', got {base!r}")
+        self.window, self.first, self.after_drop, self.base = window, first, after_drop, base
         self.remember("lids", torch.full((epochs,), torch.nan, dtype=torch.float64))
         self.remember("alpha", torch.ones(()))
         self.remember("turned", torch.tensor(0))
         self.remember("last_lr", torch.tensor([0.0, after_drop], dtype=torch.float64))
 
     def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
-        return bootstrap(logits, y, self.alpha)
+        costs = bootstrap(logits, y, self.alpha)
+        return costs if self.base == "ce" else torch.where(self.turned > 0, costs, sce(logits, y, A=-9.21))
 
     def start(self, trainer: "Trainer") -> Steps:
         features = yield from trainer.features(trainer.permutation(f"lid {self.epoch}")[: BATCHES * SIZE])

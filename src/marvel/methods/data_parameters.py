@@ -9,21 +9,25 @@ its momentum. An ordinary optimizer would let both decay. Test time knows no tem
 
 Defaults: the authors' for CIFAR-100 with wrong labels, instance parameters alone with learning rate 0.2. The loss is a
 mean over the batch, so an instance feels 0.2 / B. They report the epoch that is best on validation (84 of 120): left
-running, the network memorises all the same.
+running, the network memorises all the same. With `validation` above 0 that share of the instances is not trained on,
+and the accuracy is that of the network that was best by their *given* labels, of all epochs but the last.
 
 Departures: none.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marvel.errors import InvalidInput
-from marvel.method import Method
+from marvel.method import Method, Networks, Steps, batches_of
+
+if TYPE_CHECKING:
+    from marvel.trainer import Trainer
 
 
 class SparseSGD(torch.optim.Optimizer):
@@ -58,7 +62,11 @@ class SparseSGD(torch.optim.Optimizer):
 
 class DataParameters(Method):
     """`learn` "instance", "class" or "both"; each has a learning rate, a weight decay (in log space) and, where both
-    are learned, the temperature they begin with; alone they begin with 1."""
+    are learned, the temperature they begin with; alone they begin with 1. `validation`: the share of the instances
+    whose given labels choose the epoch that counts (0: the last epoch counts)."""
+
+    held: Tensor  # (n,) the instances that choose
+    best: Tensor  # 0-d, how well the network kept agrees with their labels
 
     def __init__(
         self,
@@ -73,12 +81,20 @@ class DataParameters(Method):
         class_decay: float = 0.0,
         instance_start: float = 1.0,
         class_start: float = 0.001,
+        validation: float = 0.0,
     ) -> None:
         super().__init__(n, classes, epochs)
         if learn not in ("instance", "class", "both"):
             raise InvalidInput(f"learn is 'instance', 'class' or 'both', got {learn!r}")
         if min(instance_lr, class_lr, instance_start, class_start) <= 0 or min(instance_decay, class_decay) < 0:
             raise InvalidInput("learning rates and temperatures must be positive, weight decays not negative")
+        if not 0 <= validation < 1:
+            raise InvalidInput(f"validation must lie in [0, 1), got {validation}")
+        self.validated = validation
+        if validation > 0:
+            self.averaged, self.decay = 1, 1.0  # not an average: the best network so far
+        self.remember("held", torch.zeros(n, dtype=torch.bool))
+        self.remember("best", torch.tensor(-1.0))
         self.learned: dict[str, tuple[float, float]] = {}
         both = learn == "both"
         if learn in ("instance", "both"):
@@ -97,6 +113,29 @@ class DataParameters(Method):
         if index is not None:
             logits = logits / self.sigma(y, index)[:, None]
         return F.cross_entropy(logits, y, reduction="none")
+
+    def prepare(self, trainer: "Trainer") -> None:
+        held = trainer.permutation("validation")[: round(self.validated * self.n)]
+        self.held = self.held.index_fill(0, held, True)
+
+    def start(self, trainer: "Trainer") -> Steps | None:
+        return self.choose(trainer) if self.held.any() else None
+
+    def choose(self, trainer: "Trainer") -> Steps:
+        """Keep the network that the epoch before left, where it is the best so far."""
+        held = self.held.nonzero().squeeze(1)
+        logits = yield from trainer.logits(self, held)
+        agreement = (logits.argmax(1) == trainer.y[held]).float().mean()
+        if agreement > self.best:
+            self.best = agreement
+            trainer.averages[0].load_state_dict(trainer.networks[0].state_dict())
+
+    def draws(self, generator: torch.Generator, size: int) -> list[Tensor]:
+        order = torch.randperm(self.n, generator=generator)
+        return batches_of(order[~self.held.cpu()[order]], size)
+
+    def judged(self, networks: Networks, x: Tensor) -> Tensor:
+        return self.predict(networks[1:] if self.validated > 0 else networks, x)[:, None]
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return [

@@ -8,11 +8,19 @@ itself predicts (argmax: "hard", M-DYR-H; softmax: "soft", M-DYR-S):
     L = mean of  l c(z, i) + (1 - l) c(z, j)  +  eta sum_c 1/K log( 1/K / p_c ),      z = f(l x_i + (1 - l) x_j)
 
 with l ~ Beta(32, 32) as in mixup, and p_c the mean prediction of the batch. Without mixup (`mixup=False`) l = 1. For
-`burn_in` epochs all B_i are 0: plain mixup, or plain cross entropy. The authors' burn-in ends 5 epochs after the first
-fall of the learning rate.
+`burn_in` epochs it is plain mixup, or plain cross entropy. The authors' burn-in ends 5 epochs after the first fall of
+the learning rate.
+
+The third form, `kind="soft-to-hard"` (MD-DYR-SH, for extreme noise), mixes more of the image whose label is trusted:
+
+    z = f(w x_i + (1 - w) x_j),    w = (1 - B_i) / ((1 - B_i) + (1 - B_j))
+
+For `mixing_epochs` (5) that is all: the loss is mixup's, with l ~ Beta(32, 32) still. Then both halves weigh 1/2, and
+h = softmax(z' / T) of the plain image, T falling from 1 to 0.001 in equal steps over `cooling_epochs` (89 of the
+authors' 300 epochs): from soft bootstrapping to hard.
 
 Departures: B_i is that of the network and the plain image as the epoch begins, not of each batch anew and of an
-augmented one. MD-DYR-SH, which mixes by B_i, is not here.
+augmented one. The published code gives both halves of "soft" the weight 1/2; here it is l, as for "hard".
 """
 
 import math
@@ -24,7 +32,7 @@ from torch import Tensor
 
 from marvel.errors import InvalidInput
 from marvel.method import Batch, Method, Networks, Outputs, Steps
-from marvel.methods.mixup import mix
+from marvel.methods.mixup import blend, pair
 
 if TYPE_CHECKING:
     from marvel.trainer import Trainer
@@ -87,10 +95,14 @@ def away_from_uniform(logits: Tensor) -> Tensor:
 
 
 class DYBootstrap(Method):
-    """`kind` "hard" or "soft"; `mixup`, its `alpha`; `eta` of the term that keeps predictions spread; `burn_in`: epochs
-    without bootstrapping (None: 5 more than the first learning rate lasts)."""
+    """`kind` "hard", "soft" or "soft-to-hard"; `mixup`, its `alpha`; `eta` of the term that keeps predictions spread;
+    `burn_in`: epochs without bootstrapping (None: 5 more than the first learning rate lasts). Of "soft-to-hard":
+    `mixing_epochs`, and `cooling_epochs` (None: 89 / 300 of all)."""
 
     wrong: Tensor  # (n,) B, how likely each label is wrong
+    mixing: Tensor  # 0-d, whether images are mixed by B
+    bootstrapping: Tensor  # 0-d, whether the loss distrusts labels by B
+    temperature: Tensor  # 0-d, T
 
     def __init__(
         self,
@@ -103,18 +115,35 @@ class DYBootstrap(Method):
         alpha: float = 32.0,
         eta: float = 1.0,
         burn_in: int | None = None,
+        mixing_epochs: int = 5,
+        cooling_epochs: int | None = None,
     ) -> None:
         super().__init__(n, classes, epochs)
-        if kind not in ("hard", "soft"):
-            raise InvalidInput(f"kind is 'hard' or 'soft', got {kind!r}")
+        if kind not in ("hard", "soft", "soft-to-hard"):
+            raise InvalidInput(f"kind is 'hard', 'soft' or 'soft-to-hard', got {kind!r}")
+        if kind == "soft-to-hard" and not mixup:
+            raise InvalidInput("kind 'soft-to-hard' mixes images by how far their labels are trusted: leave mixup on")
+        if mixing_epochs < 0 or (cooling_epochs is not None and cooling_epochs < 1):
+            raise InvalidInput(
+                f"mixing_epochs must not be negative, cooling_epochs at least 1, got {mixing_epochs}, {cooling_epochs}"
+            )
         if not 0.01 <= alpha <= 10_000 or eta < 0:
             raise InvalidInput(f"DY-Bootstrap wants alpha in [0.01, 10000] and eta >= 0, got {alpha} and {eta}")
-        self.soft, self.mixup, self.alpha, self.eta, self.burn_in = kind == "soft", mixup, alpha, eta, burn_in
+        self.kind, self.mixup, self.alpha, self.eta, self.burn_in = kind, mixup, alpha, eta, burn_in
+        self.mixing_epochs = mixing_epochs if kind == "soft-to-hard" else 0
+        self.cooling_epochs = cooling_epochs or max(1, round((epochs or 300) * 89 / 300))
         self.remember("wrong", torch.zeros(n))
+        self.remember("mixing", torch.tensor(False))
+        self.remember("bootstrapping", torch.tensor(False))
+        self.remember("temperature", torch.tensor(1.0))
 
     def start(self, trainer: "Trainer") -> Steps | None:
-        burn_in = trainer.first_drop + 5 if self.burn_in is None else self.burn_in
-        return self.refit(trainer) if self.epoch > burn_in else None
+        passed = self.epoch - (trainer.first_drop + 5 if self.burn_in is None else self.burn_in)
+        self.mixing.fill_(self.kind == "soft-to-hard" and passed > 0)
+        self.bootstrapping.fill_(passed > self.mixing_epochs)
+        cooled = max(0, passed - self.mixing_epochs - 1) / max(1, self.cooling_epochs - 1)
+        self.temperature.fill_(1 - 0.999 * min(1.0, cooled))
+        return self.refit(trainer) if passed > 0 else None
 
     def refit(self, trainer: "Trainer") -> Steps:
         logits = yield from trainer.logits(self)
@@ -127,20 +156,26 @@ class DYBootstrap(Method):
             return networks[0](batch.x)
         with torch.no_grad():
             plain = networks[0](batch.x)
-        x, partner, share = mix(batch, self.alpha)
+        partner, share = pair(batch, self.alpha)
+        trust = 1 - self.wrong[batch.index]
+        x = blend(batch.x, partner, torch.where(self.mixing, trust / (trust + trust[partner]), share))
         return plain, networks[0](x), plain[partner], batch.y[partner], batch.index[partner], share
 
     def believed(self, logits: Tensor) -> Tensor:
         """h, as probabilities."""
-        p = logits.detach().softmax(1)
-        return p if self.soft else F.one_hot(p.argmax(1), self.classes).to(p.dtype)
+        logits = logits.detach()
+        if self.kind == "hard":
+            return F.one_hot(logits.argmax(1), self.classes).to(logits.dtype)
+        return (logits / self.temperature if self.kind == "soft-to-hard" else logits).softmax(1)
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
+        wrong = self.wrong * self.bootstrapping
         if not self.mixup:
-            costs = dynamic(outputs, y, self.believed(outputs), self.wrong[index])
-            return costs.mean() + self.eta * away_from_uniform(outputs)
-        plain, mixed, plain_2, y_2, index_2, share = outputs
-        costs = share * dynamic(mixed, y, self.believed(plain), self.wrong[index])
-        costs = costs + (1 - share) * dynamic(mixed, y_2, self.believed(plain_2), self.wrong[index_2])
-        loss: Tensor = costs.mean() + self.eta * away_from_uniform(mixed)
-        return loss
+            logits = outputs
+            costs = dynamic(logits, y, self.believed(logits), wrong[index])
+        else:
+            plain, logits, plain_2, y_2, index_2, share = outputs
+            share = torch.where(self.mixing & self.bootstrapping, 0.5, share)
+            costs = share * dynamic(logits, y, self.believed(plain), wrong[index])
+            costs = costs + (1 - share) * dynamic(logits, y_2, self.believed(plain_2), wrong[index_2])
+        return costs.mean() + self.eta * self.bootstrapping * away_from_uniform(logits)

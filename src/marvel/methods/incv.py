@@ -77,7 +77,7 @@ class Half(Part):
 
 class INCV(CoTeaching):
     """`noise_type` "symmetric" or "asymmetric"; `rounds` of two trainings of `stage_epochs` each, by default a quarter
-    of the epochs; `candidates_from`: the last epoch without candidates; `ramp`: Co-teaching's T_k."""
+    of the epochs; `candidates_from`: the last epoch without candidates; `ramp`, `judge`: Co-teaching's."""
 
     needs: tuple[str, ...] = ()
 
@@ -96,8 +96,9 @@ class INCV(CoTeaching):
         stage_epochs: int | None = None,
         candidates_from: int | None = None,
         ramp: int = 10,
+        judge: str = "first",
     ) -> None:
-        super().__init__(n, classes, epochs, noise_rate=0.0, ramp=ramp)
+        super().__init__(n, classes, epochs, noise_rate=0.0, ramp=ramp, judge=judge)
         if noise_type not in ("symmetric", "asymmetric"):
             raise InvalidInput(f"noise_type is 'symmetric' or 'asymmetric', got {noise_type!r}")
         if rounds < 1:

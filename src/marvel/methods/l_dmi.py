@@ -6,7 +6,7 @@ Label noise that does not depend on the instance multiplies det U by a constant,
 classifier. The loss cannot tell one naming of the classes from another: it goes on from a network trained with cross
 entropy, by its own small learning rate. Here `--lr`, `--drops` and the like are those of the cross entropy, which
 comes first, for `pretrain` epochs; then come `--epochs` epochs at the constant `dmi_lr`, 1e-6 for the authors' CIFAR-10
-(1e-5 for dogs and cats).
+(1e-5 for dogs and cats). `pretrain_drops` and `pretrain_batch` are for a cross entropy that differs in more than that.
 
 To keep the logarithm finite, 0.001 is added to the determinant of B U, as in the authors' code for CIFAR. (Added to
 that of U, as elsewhere in their code, it would be all there is: with ten classes |det U| is at most 1e-10.) A batch in
@@ -72,8 +72,9 @@ class EarlyStopped(CE):
 
 
 class LDMI(Method):
-    """`pretrain`: epochs of cross entropy that come first (None: as many as `epochs`); `validation`: the share of the
-    instances whose given labels choose among its networks (0: the last); `dmi_lr`: the learning rate afterwards."""
+    """`pretrain`: epochs of cross entropy that come first (None: as many as `epochs`), with the `pretrain_drops` (None:
+    `drops`, stretched) and the `pretrain_batch` (None: `batch`); `validation`: the share of the instances whose given
+    labels choose among its networks (0: the last); `dmi_lr`: the learning rate afterwards."""
 
     def __init__(
         self,
@@ -82,6 +83,8 @@ class LDMI(Method):
         epochs: int | None = None,
         *,
         pretrain: int | None = None,
+        pretrain_drops: tuple[int, ...] | None = None,
+        pretrain_batch: int | None = None,
         validation: float = 0.1,
         dmi_lr: float = 1e-6,
     ) -> None:
@@ -91,13 +94,20 @@ class LDMI(Method):
                 "L_DMI wants pretrain >= 1, validation in [0, 1) and dmi_lr > 0, "
                 f"got {pretrain}, {validation} and {dmi_lr}"
             )
-        self.pretrain, self.validated, self.dmi_lr = pretrain, validation, dmi_lr
+        if pretrain_batch is not None and pretrain_batch < 2:
+            raise InvalidInput(f"pretrain_batch must be at least 2, got {pretrain_batch}")
+        self.pretrain, self.pretrain_drops, self.pretrain_batch = pretrain, pretrain_drops, pretrain_batch
+        self.validated, self.dmi_lr = validation, dmi_lr
 
     def prepare(self, trainer: "Trainer") -> Iterator[Any]:
         epochs = self.pretrain or trainer.epochs
-        drops = tuple(max(1, round(drop * epochs / trainer.epochs)) for drop in trainer.config.drops or ())
+        drops = self.pretrain_drops
+        if drops is None:
+            drops = tuple(max(1, round(drop * epochs / trainer.epochs)) for drop in trainer.config.drops or ())
         held = trainer.permutation("validation")[: round(self.validated * self.n)]
-        stage, ce = trainer.stage("pretrain", epochs=epochs, drops=drops), EarlyStopped(self.n, self.classes, held=held)
+        batch = self.pretrain_batch or trainer.config.batch
+        stage = trainer.stage("pretrain", epochs=epochs, drops=drops, batch=batch)
+        ce = EarlyStopped(self.n, self.classes, held=held)
         yield from stage.run(ce)
         yield from ce.start(stage)
         trainer.networks[0].load_state_dict(stage.averages[0].state_dict())

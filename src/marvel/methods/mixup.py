@@ -44,14 +44,23 @@ class Mixed(NamedTuple):
     share: Tensor  # (m,) how much of the row itself is in it, the same for all; at least 1/2
 
 
+def pair(batch: Batch, alpha: float) -> tuple[Tensor, Tensor]:
+    """The partners and the shares of a batch: a permutation of it, and one draw for all."""
+    u = batch.uniform(2)
+    share = symmetric_beta(u[:1, 1], alpha)
+    return u[:, 0].argsort(), torch.maximum(share, 1 - share).expand(len(u))
+
+
+def blend(x: Tensor, partner: Tensor, share: Tensor) -> Tensor:
+    """`share x_i + (1 - share) x_j`, row by row.  (m, ...), (m,), (m,) -> (m, ...)"""
+    of_rows = share.reshape(-1, *[1] * (x.ndim - 1))
+    return of_rows * x + (1 - of_rows) * x[partner]
+
+
 def mix(batch: Batch, alpha: float) -> Mixed:
     """Mix a batch with a permutation of itself."""
-    u = batch.uniform(2)
-    partner = u[:, 0].argsort()
-    share = symmetric_beta(u[:1, 1], alpha)
-    share = torch.maximum(share, 1 - share).expand(len(u))
-    of_rows = share.reshape(-1, *[1] * (batch.x.ndim - 1))
-    return Mixed(of_rows * batch.x + (1 - of_rows) * batch.x[partner], partner, share)
+    partner, share = pair(batch, alpha)
+    return Mixed(blend(batch.x, partner, share), partner, share)
 
 
 class Mixup(Method):
