@@ -1,6 +1,6 @@
 """Which 4-layer CNN did the paper train on (boot, sneaker)? Its text does not say: three readings, all six methods.
 
-marvel bench boot-network --seeds 0              about 9 minutes of one H200, a third shared with Tables 1 and 2
+marvel bench boot-network --seeds 0              about 9 minutes of one H200, and runs of Tables 1 and 2
 marvel report boot-network
 
 cnn4         two convolutions and two linear layers, without BatchNorm, inputs standardised: the one in use

@@ -1,7 +1,7 @@
 """Test accuracy on CIFAR-10 and CIFAR-100 with asymmetric noise, ResNet-32: the paper's Table 4.
 
     marvel bench cifar-asymmetric --only method=ce,sce,marvel,marvel+,oracle --seeds 0    about 18 minutes of one H200
-    marvel bench cifar-asymmetric --seeds 0                                               about 1.5 hours: all methods
+    marvel bench cifar-asymmetric --seeds 0                                               about 70 minutes: all methods
     marvel report cifar-asymmetric
 
 Asymmetric is circular: class 0 to class 1, and so on. Settings: `cifar.py`. Below are the waits the paper selected.

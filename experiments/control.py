@@ -1,6 +1,6 @@
 """Cross entropy on MARVEL's learning-rate schedule: how much of the gain is the schedule's? Beyond the paper.
 
-    marvel bench control --seeds 0                   about 11 minutes of one H200, the rest shared with Tables 3 and 4
+    marvel bench control --seeds 0                   about 11 minutes of one H200, and runs of Tables 3 and 4
     marvel report control
 
 MARVEL keeps the high learning rate longer than CE: it falls after epochs 80 and 100 instead of 40 and 80 on CIFAR-10,

@@ -3,9 +3,10 @@
     marvel bench human-noise --seeds 0               about 12 minutes of one H200
     marvel report human-noise
 
-"aggregate" is the majority of three annotators (9 % wrong), "worst" takes a wrong label where one of them gave one (40 %
-wrong). The protocol is that of CIFAR-10 in Table 3. MARVEL's warm-up is 30; its wait is the automatic one, 8, since
-nobody tuned it for these labels. The clean labels are known: finding the wrong ones can be judged, and Oracle be run.
+"aggregate" is the majority of three annotators (9 % wrong); "worst" takes a wrong label where one of them gave one
+(40 % wrong). The protocol is that of CIFAR-10 in Table 3. MARVEL's warm-up is 30; its wait is the automatic one, 8,
+since nobody tuned it for these labels. The clean labels are known: finding the wrong ones can be judged, and Oracle be
+run.
 """
 
 from marvel.config import Config

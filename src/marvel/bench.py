@@ -5,13 +5,13 @@ goes on, and what another experiment has done is not done again.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from marvel.config import Config
 from marvel.engines import Engine, Job, Shown, side_by_side
 from marvel.results import add, forget_failure, identity, identity_of, note_failure, records, what
-from marvel.runs import Facts, RunFolder
+from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 
 __all__ = ["add", "bench", "folder_of", "left", "records", "what", "work"]
@@ -38,21 +38,22 @@ def work(
     results: str | Path,
     engine: Engine,
     *,
-    elsewhere: Mapping[str, Facts] | None = None,
     runs: str | Path | None = None,
     until: float | None = None,
     checkpoint_every: int | None = None,
+    module: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Config, Shown]]:
-    """Do the runs that neither `results` nor `elsewhere` has, and yield what each shows: epochs, record or error.
+    """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
 
     With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints are
     removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing new is begun, and
     what is going on ends with its epoch, saved. Records are added to `results`, failures to the file beside it.
+    `module` is a file that other processes must load first, because it adds to `METHODS`, say.
     """
     results = Path(results)
-    todo = left(configs, {identity_of(record) for record in records(results)} | set(elsewhere or ()))
-    jobs = [Job(config, folder_of(config, runs), until, checkpoint_every) for config in todo]
+    todo = left(configs, map(identity_of, records(results)))
+    jobs = [Job(config, folder_of(config, runs), until, checkpoint_every, module) for config in todo]
     for which, shown in engine(jobs, stop):
         if isinstance(shown, Exception):
             note_failure(results, todo[which], shown)

@@ -8,8 +8,10 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
+from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +19,7 @@ from marvel import data as datasets
 from marvel.config import Config, as_plain
 from marvel.data.core import Data
 from marvel.errors import InvalidInput, MissingExtra
+from marvel.experiment.finding import load
 from marvel.fast import pack
 from marvel.run import Run
 from marvel.runs import Facts
@@ -25,6 +28,7 @@ from marvel.trainer import Epoch
 Shown: TypeAlias = Epoch | Facts | Exception
 Engine: TypeAlias = "Callable[[Sequence[Job], Callable[[], bool]], Iterator[tuple[int, Shown]]]"
 """(jobs, whether to stop) -> what they show."""
+Loaded: TypeAlias = dict[tuple[str, str | None, int | None], Data]
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Job:
     folder: Path | None = None
     until: float | None = None
     checkpoint_every: int | None = None
+    module: Path | None = None
+    """A file to load first in another process."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,12 @@ class RunFailed(RuntimeError):
         self.kind = failure.kind
 
 
-def steps(job: Job, stop: Callable[[], bool], data: Data | None = None) -> Iterator[Epoch | Facts | None]:
+def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -> Iterator[Epoch | Facts | None]:
     """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved."""
     if _over(job, stop):
         return
     config = job.config if job.checkpoint_every is None else job.config.but(checkpoint_every=job.checkpoint_every)
-    run = Run(config, job.folder, resume=True, data=data)
+    run = Run(config, job.folder, resume=True, data=data())
     for shown in run.steps():
         yield shown
         if shown is not None and _over(job, stop) and (shown.stage, shown.epoch) != (run.trainer.name, shown.epochs):
@@ -67,6 +73,14 @@ def steps(job: Job, stop: Callable[[], bool], data: Data | None = None) -> Itera
             return
     assert run.record is not None
     yield {"asked": as_plain(job.config.facts()), **run.record}
+
+
+def _data(config: Config, loaded: "Loaded") -> Data:
+    """Read once for all runs of a process."""
+    at = config.data, config.root, config.size
+    if at not in loaded:
+        loaded[at] = datasets.load(*at)
+    return loaded[at]
 
 
 def _over(job: Job, stop: Callable[[], bool]) -> bool:
@@ -82,15 +96,9 @@ def side_by_side(width: int) -> Engine:
         raise InvalidInput(f"width must be at least 1, got {width}")
 
     def engine(jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[tuple[int, Shown]]:
-        loaded: dict[tuple[str, str | None, int | None], Data] = {}
-
-        def going(job: Job) -> Iterator[Any]:
-            at = job.config.data, job.config.root, job.config.size
-            if at not in loaded and not _over(job, stop):
-                loaded[at] = datasets.load(*at)
-            yield from steps(job, stop, loaded.get(at))
-
-        for which, shown in pack((going(job) for job in jobs), width):
+        loaded: Loaded = {}
+        going = (steps(job, stop, partial(_data, job.config, loaded)) for job in jobs)
+        for which, shown in pack(going, width):
             if shown is not None:
                 yield which, shown
 
@@ -101,7 +109,7 @@ def side_by_side(width: int) -> Engine:
 
 
 def in_processes(count: int) -> Engine:
-    """A process for each run, `count` at a time. One that is killed fails alone."""
+    """In `count` processes, each of which does one run after another. One that is killed costs the run it was at."""
     if count < 1:
         raise InvalidInput(f"processes must be at least 1, got {count}")
 
@@ -109,56 +117,99 @@ def in_processes(count: int) -> Engine:
         # Not forked: torch's threads do not survive it.
         context = multiprocessing.get_context("spawn")
         told_to_stop = context.Event()
-        working: dict[Connection, tuple[int, Any]] = {}
         rest = list(enumerate(jobs))
+        workers: list[Worker] = []
         try:
-            while rest or working:
+            while True:
                 if stop():
                     told_to_stop.set()
-                    rest.clear()
-                while rest and len(working) < count:
-                    which, job = rest.pop(0)
-                    if not _over(job, stop):
-                        here, there = context.Pipe(duplex=False)
-                        process = context.Process(target=_work, args=(job, there, told_to_stop), daemon=True)
-                        process.start()
-                        there.close()
-                        working[here] = which, process
-                for ready in wait(list(working), timeout=0.2):
-                    assert isinstance(ready, Connection)
-                    which, process = working[ready]
-                    try:
-                        shown = ready.recv()
-                    except EOFError:
-                        del working[ready]
-                        ready.close()
-                        process.join()
-                        if process.exitcode:
-                            yield which, RunFailed(Failure("Died", _last_words(process.exitcode)))
-                    else:
-                        yield which, RunFailed(shown) if isinstance(shown, Failure) else shown
+                while rest and _over(rest[0][1], stop):
+                    rest.pop(0)
+                for worker in workers:
+                    if worker.job is None and rest:
+                        worker.give(*rest.pop(0))
+                while rest and len(workers) < count:
+                    workers.append(Worker(context, told_to_stop))
+                    workers[-1].give(*rest.pop(0))
+                busy = [worker for worker in workers if worker.job is not None]
+                if not busy:
+                    return
+                for ready in wait([worker.connection for worker in busy], timeout=0.2):
+                    worker = next(one for one in busy if one.connection is ready)
+                    which = worker.job
+                    assert which is not None
+                    shown = worker.hear()
+                    if shown is not None:
+                        yield which, shown
+                    if worker.job is None and not worker.process.is_alive():
+                        workers.remove(worker)
         finally:
-            for _, process in working.values():
-                process.terminate()
-            for connection, (_, process) in working.items():
-                process.join()
-                connection.close()
+            for worker in workers:
+                worker.end()
 
     return engine
 
 
-def _work(job: Job, told: Any, told_to_stop: Any) -> None:
-    """The whole of a process: what the run shows is sent on."""
+class Worker:
+    """A process that does jobs, seen from here; `job` is which one it is at."""
+
+    def __init__(self, context: Any, told_to_stop: Any) -> None:
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there, told_to_stop), daemon=True)
+        self.process.start()
+        there.close()
+        self.job: int | None = None
+
+    def give(self, which: int, job: Job) -> None:
+        self.job = which
+        with suppress(OSError):  # it has died since: heard of next
+            self.connection.send(job)
+
+    def hear(self) -> Shown | None:
+        """What it has to say: of a run that has ended without a record, nothing."""
+        try:
+            shown = self.connection.recv()
+        except (EOFError, OSError):
+            self.job = None
+            self.process.join()
+            return RunFailed(Failure("Died", _last_words(self.process.exitcode or 0)))
+        if not isinstance(shown, Epoch):
+            self.job = None
+        return RunFailed(shown) if isinstance(shown, Failure) else shown
+
+    def end(self) -> None:
+        """At once; what it was at is as its last checkpoint has it."""
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def _work(connection: Any, told_to_stop: Any) -> None:
+    """The whole of such a process: jobs come in; epochs go out, and of each job at last its record, failure or None."""
     # Ctrl-C reaches every process of a terminal; the first one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        for shown in steps(job, told_to_stop.is_set):
-            if shown is not None:
-                told.send(shown)
-    except Exception as error:
-        told.send(Failure(type(error).__name__, str(error) or repr(error)))
-    finally:
-        told.close()
+    loaded: Loaded = {}
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        record = None
+        try:
+            _prepare(job)
+            for shown in steps(job, told_to_stop.is_set, partial(_data, job.config, loaded)):
+                if isinstance(shown, Epoch):
+                    connection.send(shown)
+                elif shown is not None:
+                    record = shown
+            connection.send(record)
+        except Exception as error:
+            connection.send(Failure(type(error).__name__, str(error) or repr(error)))
+
+
+def _prepare(job: Job) -> None:
+    if job.module is not None:
+        load(job.module)
 
 
 def _last_words(code: int) -> str:
@@ -209,14 +260,16 @@ def on_ray(width: int) -> Engine:
 
 def _from_anywhere(job: Job) -> Job:
     """A worker of Ray's is in a folder of its own."""
-    return job if job.folder is None else replace(job, folder=job.folder.resolve())
+    folder, module = (path and path.resolve() for path in (job.folder, job.module))
+    return replace(job, folder=folder, module=module)
 
 
 def _whole(job: Job) -> Facts | Failure | None:
     """A run from beginning to end, on whatever machine this is; None where it was stopped."""
     record = None
     try:
-        for shown in steps(job, lambda: False):
+        _prepare(job)
+        for shown in steps(job, lambda: False, lambda: None):
             record = shown if isinstance(shown, dict) else None
     except Exception as error:
         return Failure(type(error).__name__, str(error) or repr(error))

@@ -7,7 +7,7 @@ not make a run that is done look like another, and tables that share a run find 
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -34,19 +34,24 @@ def identity(config: Config) -> str:
     return what((config if preset is None else filled(config, preset)).facts())
 
 
-def identity_of(record: Facts) -> str:
+def identity_of(record: Mapping[str, Any]) -> str:
     """Which run a record is of. Where there is a preset, as it was when the run was done, and not as it is now."""
     return what(record["config"] if record["config"]["data"] in PRESETS else record["asked"])
 
 
-def what(settings: Facts) -> str:
+def what(settings: Mapping[str, Any]) -> str:
     """What a run with these settings is: those that differ from the defaults, less those of how it is computed."""
-    settings, usual = as_plain(settings), _usual()
+    settings, usual = as_plain(dict(settings)), _usual()
     told = {key: value for key, value in settings.items() if key not in HOW and value != usual.get(key)}
     kind = METHODS.get(settings["method"])
     own = {} if kind is None else {name: as_plain(p.default) for name, p in options_of(kind).items()}
     told["options"] = {k: v for k, v in settings["options"].items() if k not in own or v != own[k]}
     return json.dumps(told, sort_keys=True)
+
+
+def whatever_seed(run: str) -> str:
+    """What runs that differ in their seeds have in common."""
+    return json.dumps({key: value for key, value in json.loads(run).items() if key != "seed"}, sort_keys=True)
 
 
 @cache

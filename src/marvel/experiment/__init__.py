@@ -8,8 +8,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from marvel.config import Config, filled
+from marvel.data import DATASETS
 from marvel.paper import PaperNumber, paper_number
 from marvel.presets import PRESETS
 
@@ -37,6 +39,12 @@ class Cell:
         preset = PRESETS.get(self.config.data)
         return self.config if preset is None else filled(self.config, preset)
 
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot be run here, as far as its name tells."""
+        data = self.config.data
+        return None if data in DATASETS or Path(data).exists() else f"no dataset '{data}' here"
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -49,6 +57,8 @@ class Experiment:
     measures: tuple[str, ...] = ("test_accuracy",)
     """What is shown of each run, as its record names it; the paper's numbers are of the first."""
     headings: tuple[str, str, str] = ("problem", "noise", "method")
+    file: Path | None = None
+    """Where it was found."""
 
     def runs(self, seeds: Iterable[int] | None = None) -> list[Config]:
         """All runs, the first seed of every cell before the second of any."""

@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -32,11 +33,18 @@ def find(name: str) -> Experiment:
 def available() -> dict[str, Path]:
     """Where the experiments are that can be named here, those of ./experiments before Marvel's own."""
     found: dict[str, Path] = {}
-    for folder in (HERE, *_ours()):
-        for path in sorted((*folder.glob("*.py"), *folder.glob("*.toml"))):
-            if path.suffix == ".toml" or re.search(r"^EXPERIMENT\b", path.read_text(encoding="utf-8"), re.MULTILINE):
-                found.setdefault(path.stem.replace("_", "-"), path)
+    for folder in (*_ours(), HERE):
+        found |= inside(folder)
     return dict(sorted(found.items()))
+
+
+def inside(folder: Path) -> dict[str, Path]:
+    """The experiments of a folder, by name; files that define none are what they share."""
+    return {
+        path.stem.replace("_", "-"): path
+        for path in sorted((*folder.glob("*.toml"), *folder.glob("*.py")))
+        if path.suffix == ".toml" or re.search(r"^EXPERIMENT\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 
 
 def _ours() -> Iterator[Path]:
@@ -54,7 +62,7 @@ def load(path: Path) -> Experiment:
     found = getattr(_module(path), "EXPERIMENT", None)
     if not isinstance(found, Experiment):
         raise InvalidInput(f"{path} defines no EXPERIMENT: see docs/experiments.md for what one looks like")
-    return found
+    return replace(found, file=path)
 
 
 def _module(path: Path) -> ModuleType:

@@ -47,15 +47,15 @@ def read_grid(path: Path) -> Experiment:
             raise InvalidInput(
                 f"{path}: [options.{name}] is of a method that is not run; there is: {', '.join(map(str, methods))}"
             )
+    axes = [name for name in grid if name not in ("method", "data")]
     cells = []
     for values in itertools.product(*grid.values()):
         chosen = dict(zip(grid, values, strict=True))
         method = chosen.get("method", methods[0])
         for own in _combinations(_table(path, options, method)):
             config = config_from(settings, chosen, {"method": method, "options": own})
-            column = ", ".join(
-                f"{name} {as_text(value)}" for name, value in chosen.items() if name not in ("method", "data")
-            )
+            varied = {name: as_text(value) for name, value in chosen.items() if name in axes}
+            column = ", ".join(varied.values() if len(axes) == 1 else map(" ".join, varied.items()))
             tried = {key: value for key, value in own.items() if isinstance(options[method][key], list)}
             row = method + (f" ({', '.join(f'{k} {as_text(v)}' for k, v in tried.items())})" if tried else "")
             cells.append(Cell(config.data, column, row, config))
@@ -63,7 +63,7 @@ def read_grid(path: Path) -> Experiment:
     if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise InvalidInput(f"{path}: seeds should be a list of whole numbers, got {seeds!r}")
     measures = tuple(content.get("measures", Experiment.measures))
-    headings = ("data", ", ".join(name for name in grid if name not in ("method", "data")) or "setting", "method")
+    headings = ("data", ", ".join(axes) or "setting", "method")
     return Experiment(path.stem, str(content.get("title", path.stem)), tuple(cells), tuple(seeds), measures, headings)
 
 
