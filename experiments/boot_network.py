@@ -28,4 +28,5 @@ EXPERIMENT = Experiment(
     ),
     binary_symmetric.SEEDS[:3],
     headings=("network", "noise", "method"),
+    readings=True,
 )

@@ -16,6 +16,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.paper import paper_number
 from marvel.presets import PRESETS
 from marvel.report import compared, sheet
+from marvel.report.outside import outside
 from marvel.report.progress import duration, progress
 from marvel.report.schedule import schedule
 
@@ -207,3 +208,28 @@ def test_progress_counts_runs_and_costs(tmp_path: Path) -> None:
     row = progress(tmp_path, [record(PROBLEM.but(method="ce"))]).splitlines()[-1]
     assert row == "| `two` | 2 | 1 | 1 of 4 | 50 s | 2 min |"
     assert [duration(s) for s in (0, 50, 100, 5000, 9000)] == ["–", "50 s", "2 min", "83 min", "2.5 h"]
+
+
+def test_cells_outside_are_listed_once(tmp_path: Path) -> None:
+    text = (
+        "from marvel.config import Config\nfrom marvel.experiment import Cell, Experiment\n"
+        "P = Config(data='cifar10', noise='symmetric', rate=0.4)\n"
+        "PLACE = ('cifar-symmetric', 'CIFAR-10', '40%')\n"
+        "CELLS = tuple(Cell('C', '40%', m, P.but(method=m), (*PLACE, m)) for m in ('ce', 'sce'))\n"
+    )
+    (tmp_path / "a.py").write_text(f"{text}EXPERIMENT = Experiment('a', 'A', CELLS)\n")
+    (tmp_path / "b.py").write_text(f"{text}EXPERIMENT = Experiment('b', 'B', CELLS)\n")
+    (tmp_path / "c.py").write_text(
+        f"{text}OTHER = Cell('C', '40%', 'ce', P.but(method='ce', batch=64), (*PLACE, 'ce'))\n"
+        "EXPERIMENT = Experiment('c', 'C', (OTHER,), readings=True)\n"
+    )
+    assert outside(tmp_path, []) == "Nothing has been run."
+    ce = PROBLEM.but(method="ce")
+    records = [record(ce, test_accuracy=0.5), record(ce.but(batch=64), test_accuracy=0.1)]
+    assert outside(tmp_path, records).splitlines()[0] == "1 of 1:"
+    assert outside(tmp_path, records).splitlines()[-1] == (
+        "| `a` | C | 40% | ce | 50.0 (–, 1) | 72.2 (0.7, 5) | -22.2 | differs (bound 1.5) |"
+    )
+    records.append(record(PROBLEM.but(method="sce"), test_accuracy=0.862))
+    assert outside(tmp_path, records).splitlines()[0] == "1 of 2:"
+    assert outside(tmp_path, records[2:]) == "None of 1."

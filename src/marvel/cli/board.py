@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EVERY = 30.0
 """Seconds between two lines about what is going on, where there is no terminal."""
 NEWEST = 5
-"""How many of the runs that are done the live table shows."""
+"""How many of the runs that are done, and that failed, the live table shows."""
 
 
 class Board:
@@ -75,12 +75,14 @@ class Board:
         said += f", {len(self.failed)} failed" if self.failed else ""
         said += f", {len(self.going)} going, {duration(passed)} passed"
         left = self.left(passed)
-        return said if left is None else f"{said}, about {duration(left)} left"
+        return f"{said}, about {duration(left)} left" if left else said
 
     def left(self, passed: float) -> float | None:
         """By what the runs may cost, how long the rest will take; None before there is anything to go by."""
         parts = dict.fromkeys((*self.done, *self.failed), 1.0)
-        parts |= {run: e.epoch / e.epochs for run, e in self.going.items() if e is not None and "/" not in e.stage}
+        parts |= {
+            run: e.epoch / e.epochs for run, e in list(self.going.items()) if e is not None and "/" not in e.stage
+        }
         done = sum(self.costs.get(run, 1.0) * part for run, part in parts.items())
         whole = sum(self.costs.get(run, 1.0) for run in self.names)
         return passed * (whole - done) / done if done > 0 else None
@@ -96,11 +98,12 @@ class Board:
         table.add_column("run", overflow="fold")
         table.add_column("epoch", no_wrap=True)
         table.add_column("so far", overflow="fold")
-        for run, why in self.failed.items():
+        # Copies: the table is drawn by a thread of its own.
+        for run, why in list(self.failed.items())[-NEWEST:]:
             table.add_row(Text(self.names[run]), "", Text(f"failed: {why}"), style="red")
         for run, said in list(self.done.items())[-NEWEST:]:
             table.add_row(Text(self.names[run]), "", Text(said), style="dim")
-        for run, epoch in self.going.items():
+        for run, epoch in list(self.going.items()):
             if epoch is not None:
                 table.add_row(Text(self.names[run]), _place(epoch), Text(in_words(epoch.metrics)))
         return table

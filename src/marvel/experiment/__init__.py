@@ -57,6 +57,8 @@ class Experiment:
     measures: tuple[str, ...] = ("test_accuracy",)
     """What is shown of each run, as its record names it; the paper's numbers are of the first."""
     headings: tuple[str, str, str] = ("problem", "noise", "method")
+    readings: bool = False
+    """Whether its cells read the same cells of the paper in several ways, of which one at most can be right."""
     file: Path | None = None
     """Where it was found."""
 

@@ -23,6 +23,7 @@ from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
 from marvel.report.compared import compare, sheet
 from marvel.report.figures import NAMES, Record
+from marvel.report.outside import outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
@@ -156,6 +157,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "demo": lambda path: demo(_json(path, _text(path))),
     "experiment": lambda path: experiment(path),
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
+    "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
@@ -181,8 +183,11 @@ def rewritten(document: str, root: Path = Path()) -> str:
 
 
 def read_records(path: Path | None) -> list[Record]:
-    """The records of a file, one a line."""
-    found = [_json(path, line) for line in _text(path).splitlines()]
+    """The records of a file, one a line; or of all files of a folder."""
+    if path is not None and path.is_dir():
+        found: list[Record] = list(by_run(path).values())
+    else:
+        found = [_json(path, line) for line in _text(path).splitlines()]
     if not found:
         raise DataError(f"{path} holds no records")
     return found
