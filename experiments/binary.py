@@ -20,7 +20,7 @@ from marvel.config import Config
 from marvel.experiment import Cell
 from marvel.paper import BINARY, METHODS
 
-from .tuned import tuned
+from .tuned import note, tuned
 
 SEEDS = tuple(range(10))
 
@@ -31,16 +31,16 @@ def six(table: str, column: str, problem: Config, wait: int, wait_plus: int) -> 
     cells = []
     for method in ("ce", "gce", "sce", "npcl", "marvel", "marvel+"):
         settings: dict[str, Any] = {"method": method}
-        note = None
+        said = None
         if method in ("gce", "sce"):
-            options = tuned(problem, method)
-            note = "not tuned" if options is None else None
-            settings["options"] = options or {}
+            found = tuned(problem, method)
+            said = note(found)
+            settings["options"] = found["options"] if found else {}
         elif method == "npcl":
             settings["oracle_rate"] = True
             settings["epochs"] = None if problem.data == "boot-sneaker" else 200
         elif method.startswith("marvel"):
             settings["options"] = {"wait": wait if method == "marvel" else wait_plus}
         place = (table, dataset, column, method)
-        cells.append(Cell(dataset, column, METHODS[method], problem.but(**settings), place, note))
+        cells.append(Cell(dataset, column, METHODS[method], problem.but(**settings), place, said))
     return cells

@@ -120,6 +120,7 @@ def test_failures_stop_no_other_and_the_code_says_so(capsys: pytest.CaptureFixtu
     said = capsys.readouterr()
     assert done() == ALL and len(failures(Path("results/mine.jsonl"))) == 2
     assert "4 runs done, 2 failed." in said.out
+    assert sum("failed for the same reason" in line for line in said.err.splitlines()) == 1
     assert said.err.splitlines()[-1].startswith("marvel: npcl must be told the noise rate")
     assert said.err.splitlines()[-1].endswith("(2 runs, the first: toy.npz, npcl, seed 0)")
     assert bench("--json") == 1
@@ -235,6 +236,21 @@ def test_which_engine_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         *(("in_processes", 3), ("side_by_side", 4), ("in_processes", 7), ("on_ray", 8), ("on_ray", 2)),
         *(("in_processes", 1), ("in_processes", 1), ("side_by_side", 8), ("in_processes", 2)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "every"),
+    [
+        ({"data": "cat-dog"}, 75),  # 20 s a run, eight at a time: 1.6 s an epoch
+        ({"data": "cifar10"}, 36),
+        ({"data": "cifar10", "network": "resnet34"}, 8),
+        ({"data": "webvision50", "network": "resnet50", "epochs": 160}, 1),
+        ({"data": "boot-sneaker"}, 70),
+        ({"data": "mine.npz"}, 10),
+    ],
+)
+def test_the_rhythm_of_checkpoints(settings: dict[str, Any], every: int) -> None:
+    assert vars(sys.modules["marvel.cli.bench"])["_rhythm"](Config(method="ce", **settings)) == every
 
 
 # ------------------------------------------------------------ the board

@@ -43,7 +43,6 @@ def settings(data: str, **changes: Any) -> Config:
 def alike(record: dict[str, Any]) -> Any:
     """What must be the same, however a run came about."""
     kept = {key: value for key, value in short(record).items() if key not in ("seconds", "environment", "asked")}
-    kept["config"] = {key: value for key, value in kept["config"].items() if key != "checkpoint_every"}
     return json.loads(json.dumps(kept))
 
 
@@ -64,9 +63,9 @@ def after(epochs: int) -> tuple[Callable[[], bool], Callable[[Any], None]]:
 
 @pytest.mark.parametrize("cut", [1, 4, EPOCHS])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(cut: int, data: str, tmp_path: Path) -> None:
-    config, results, runs = settings(data), tmp_path / "results.jsonl", tmp_path / "runs"
+    config, results, runs = settings(data, checkpoint_every=50), tmp_path / "results.jsonl", tmp_path / "runs"
     stop, tell = after(cut)
-    for _, shown in work([config], results, side_by_side(1), runs=runs, checkpoint_every=50, stop=stop):
+    for _, shown in work([config], results, side_by_side(1), runs=runs, stop=stop):
         tell(shown)
     folder = folder_of(config, runs)
     assert folder is not None
@@ -107,7 +106,7 @@ def test_a_method_of_several_stages_goes_on_too(data: str, tmp_path: Path) -> No
     config = settings(data, method="aum", options={"pass_epochs": 4, "pass_batch": 16})
     results, runs = tmp_path / "r.jsonl", tmp_path / "runs"
     stop, tell = after(6)  # in the second pass
-    for _, shown in work([config], results, side_by_side(1), runs=runs, checkpoint_every=1, stop=stop):
+    for _, shown in work([config], results, side_by_side(1), runs=runs, stop=stop):
         tell(shown)
     again = [s for _, s in work([config], results, side_by_side(1), runs=runs) if isinstance(s, Epoch)]
     assert [(s.stage, s.epoch) for s in again[:3]] == [("main/pass2", 3), ("main/pass2", 4), ("main", 1)]
@@ -337,5 +336,5 @@ def test_the_same_on_a_real_ray(real_ray: Any, data: str, tmp_path: Path) -> Non
 
 def test_a_job_says_what_it_is_by_default() -> None:
     job = Job(Config(method="ce"))
-    assert (job.folder, job.until, job.checkpoint_every, job.module) == (None, None, None, None)
+    assert (job.folder, job.until, job.module) == (None, None, None)
     assert list(steps(job, lambda: True, lambda: None)) == []

@@ -15,6 +15,7 @@ from marvel.cost import seconds
 from marvel.experiment import Cell, Experiment
 from marvel.experiment.finding import inside, load
 from marvel.paper import BINARY, CIFAR, beside, paper_number
+from marvel.report.compared import NOT_TUNED
 from marvel.results import identity
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -241,16 +242,18 @@ def _at_40(experiment: Experiment) -> list[Cell]:
 
 def test_what_was_tuned_enters_the_grid_and_what_was_not_is_marked(tmp_path: Path) -> None:
     for cell in EXPERIMENTS["binary-symmetric"].cells:
-        if cell.note is not None:
-            assert cell.config.method in ("gce", "sce") and cell.note == "not tuned"
+        assert (cell.note is not None) == (cell.config.method in ("gce", "sce"))
+        assert (cell.note == NOT_TUNED) == (cell.note is not None and not cell.config.options)
     package = next(name.rpartition(".")[0] for name in sys.modules if name.endswith(".binary_symmetric"))
-    tuned: Any = vars(sys.modules[f"{package}.tuned"])["tuned"]
+    module = vars(sys.modules[f"{package}.tuned"])
+    tuned, note = module["tuned"], module["note"]
     problem = Config(data="cat-dog", noise="pair", rates=(0.4, 0.1))
     file = tmp_path / "tuned.json"
     assert tuned(problem, "gce", [file]) is None
     entry = {"data": "cat-dog", "noise": "pair", "rates": [0.4, 0.1], "method": "gce", "options": {"q": 0.3}}
     file.write_text(json.dumps([entry | {"rates": [0.4, 0.0], "options": {"q": 0.9}}, entry]))
-    assert tuned(problem, "gce", [file]) == {"q": 0.3}
+    assert tuned(problem, "gce", [file]) == entry
+    assert (note(None), note(entry), note(entry | {"folds": 1})) == (NOT_TUNED, "q 0.3", "q 0.3, one fold")
     assert tuned(problem, "sce", [file]) is None
     assert tuned(problem.but(data="truck-car"), "gce", [file]) is None
 

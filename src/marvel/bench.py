@@ -40,7 +40,6 @@ def work(
     *,
     runs: str | Path | None = None,
     until: float | None = None,
-    checkpoint_every: int | None = None,
     module: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Config, Shown]]:
@@ -53,7 +52,7 @@ def work(
     """
     results = Path(results)
     todo = left(configs, map(identity_of, records(results)))
-    jobs = [Job(config, folder_of(config, runs), until, checkpoint_every, module) for config in todo]
+    jobs = [Job(config, folder_of(config, runs), until, module) for config in todo]
     for which, shown in engine(jobs, stop):
         if isinstance(shown, Exception):
             note_failure(results, todo[which], shown)

@@ -38,7 +38,6 @@ class Job:
     config: Config
     folder: Path | None = None
     until: float | None = None
-    checkpoint_every: int | None = None
     module: Path | None = None
     """A file to load first in another process."""
 
@@ -63,8 +62,7 @@ def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -
     """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved."""
     if _over(job, stop):
         return
-    config = job.config if job.checkpoint_every is None else job.config.but(checkpoint_every=job.checkpoint_every)
-    run = Run(config, job.folder, resume=True, data=data())
+    run = Run(job.config, job.folder, resume=True, data=data())
     for shown in run.steps():
         yield shown
         if shown is not None and _over(job, stop) and (shown.stage, shown.epoch) != (run.trainer.name, shown.epochs):

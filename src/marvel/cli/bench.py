@@ -27,6 +27,8 @@ FAILED, LEFT, INTERRUPTED = 1, 3, 130
 """Exit codes: some runs failed; time was over before all were done; Ctrl-C."""
 WIDTH = 8
 """How many runs fill a GPU."""
+BETWEEN_CHECKPOINTS = 120.0
+"""Seconds, about."""
 
 
 @with_some_settings("root", "device", "threads", "precision", "compile", "workers")
@@ -56,7 +58,9 @@ def bench(
     runs: Annotated[
         Path, typer.Option(help="Where run folders are, from which an interrupted run goes on.", metavar="FOLDER")
     ] = Path("runs/bench"),
-    checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.", metavar="N")] = 10,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Epochs between checkpoints; default: about two minutes.", metavar="N")
+    ] = None,
     width: Annotated[
         int | None, typer.Option(help="Runs side by side on the device; default on a GPU: 8.", metavar="N")
     ] = None,
@@ -103,7 +107,7 @@ def bench(
     file = results or Path("results") / f"{found.name}.jsonl"
     if file.suffix != ".jsonl":
         raise InvalidInput(f"the file of records should be named *.jsonl, got {file}")
-    todo = left(_as_told(configs, flag_values(given)), by_run(file.parent))
+    todo = left(_as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent))
     if dry_run:
         _say_what_would_be_run(found, len(configs), todo, as_json)
         return
@@ -116,7 +120,6 @@ def bench(
                 _engine(engine, width, processes, todo),
                 runs=runs,
                 until=None if max_seconds is None else time.time() + max_seconds,
-                checkpoint_every=checkpoint_every,
                 module=found.file if found.file is not None and found.file.suffix == ".py" else None,
                 stop=stop,
             ),
@@ -141,13 +144,27 @@ def bench(
         raise typer.Exit(INTERRUPTED if stop() else FAILED if board.failed else LEFT)
 
 
-def _as_told(configs: "Sequence[Config]", flags: dict[str, Any]) -> "list[Config]":
+def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_every: int | None) -> "list[Config]":
     """The runs, computed as the flags say."""
     from marvel.config import config_from
 
     told = config_from(flags)
     changes = {name: getattr(told, name) for name in (key.lstrip("-").replace("-", "_") for key in flags)}
-    return [config.but(**changes) for config in configs]
+    every = _rhythm if checkpoint_every is None else lambda config: checkpoint_every
+    return [config.but(**changes, checkpoint_every=every(config)) for config in configs]
+
+
+def _rhythm(config: "Config") -> int:
+    """Epochs between checkpoints. A run that is stopped is saved, so they are for those that are killed; and writing
+    those of large networks holds up all that share the device."""
+    from marvel.cost import seconds
+    from marvel.presets import PRESETS
+
+    cost, preset = seconds(config), PRESETS.get(config.data)
+    epochs = config.epochs or (preset.epochs if preset else None)
+    if cost is None or epochs is None:
+        return 10
+    return min(epochs, max(1, round(BETWEEN_CHECKPOINTS * epochs / (cost * WIDTH))))
 
 
 def _engine(name: str, width: int | None, processes: int | None, todo: "Sequence[Config]") -> "Engine":

@@ -56,8 +56,9 @@ class Board:
         self._ended(run, came_to)
 
     def fail(self, run: str, why: str) -> None:
+        known = why in self.failed.values()  # a dataset that is missing is missing for all
         self.failed[run] = why
-        self._ended(run, f"failed: {why}")
+        self._ended(run, "failed for the same reason" if known else f"failed: {why}")
 
     def _ended(self, run: str, said: str) -> None:
         self.going.pop(run, None)

@@ -27,6 +27,8 @@ MEASURES = {
     "detection_best_f1": "best detection F1",
 }
 """What can be shown of a run: shares, of its final numbers."""
+NOT_TUNED = "not tuned"
+"""The note of a cell whose parameters the paper tuned, and we did not yet."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def notes(lines: list[Line], beside: bool) -> list[str]:
     said = ["Percent: mean (standard deviation, runs)."]
     if any(line.theirs is not None and line.theirs.source == "pleiss" for line in lines):
         said[0] += " † taken by the paper from Pleiss et al.: no verdict."
-    if any(line.cell.note for line in lines):
+    if any(line.cell.note == NOT_TUNED for line in lines):
         said[0] += " Not tuned: the paper tuned it and does not print the values; these are the defaults."
     judged: dict[str, list[bool]] = {}
     for line in lines:
