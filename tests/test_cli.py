@@ -236,7 +236,8 @@ def test_methods_lists_them_all(marvel: Run) -> None:
     assert found["marvel"]["paper"].startswith("MARVEL and MARVEL+ (Lin & Bradic")
     assert found["marvel"]["overrides"] == ["cost", "update"] and found["marvel"]["works_in"] == "any loop"
     assert found["ce"]["overrides"] == [] and found["ce"]["parameters"] == []
-    assert found["gce"]["works_in"] == "our Trainer" and "start" in found["gce"]["overrides"]
+    assert found["gce"]["works_in"] == "any loop; our Trainer where truncate > 0"
+    assert "start" in found["gce"]["overrides"] and found["d2l"]["works_in"] == "our Trainer"
     assert found["npcl"]["needs"] == ["noise_rate"]
     assert {"name": "noise_rate", "default": None, "required": True} in found["npcl"]["parameters"]
     assert {"name": "wait", "default": "auto", "required": False} in found["marvel+"]["parameters"]

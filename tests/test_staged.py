@@ -360,6 +360,19 @@ def test_mentornet_refuses(options: dict[str, Any]) -> None:
         MentorNet(N, CLASSES, 4, **options)
 
 
+def test_the_percentile_goes_with_the_noise_rate() -> None:
+    def found(**told: Any) -> float:
+        clean = torch.ones(N, dtype=torch.bool) if told.get("form") == "dd" else None
+        return MentorNet(N, CLASSES, 10, clean=clean, **told).percentile
+
+    assert found() == found(form="dd") == 0.75
+    assert [found(noise_rate=e) for e in (0.0, 0.4, 0.79, 0.8, 0.9)] == [0.75, 0.75, 0.75, 0.5, 0.5]
+    rates = (0.0, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+    expected = np.interp(rates, (0.2, 0.4, 0.8), (0.8, 0.6, 0.5))
+    assert [found(form="dd", noise_rate=e) for e in rates] == pytest.approx(expected)
+    assert found(percentile=0.33, noise_rate=0.8) == 0.33
+
+
 def test_mentornet_must_know_how_long_it_lasts() -> None:
     with pytest.raises(InvalidInput, match="how many epochs"):
         MentorNet(N, CLASSES)
@@ -379,6 +392,20 @@ def test_the_noise_rate_behind_an_agreement(k: int) -> None:
         while (1 - e) ** 2 + e**2 / k > agreement and e < 1:
             e += 0.001
         assert rate_behind(agreement, k) == pytest.approx(e, abs=0.0011)
+
+
+def test_the_noise_rate_found_is_that_of_a_network_that_memorises() -> None:
+    """Predictions as wrong as the labels tell the rate; right ones let it seem lower."""
+    rng, rate = np.random.default_rng(0), 0.4
+    truth = rng.integers(10, size=200_000)
+
+    def noisy() -> np.ndarray[Any, Any]:
+        wrong = rng.random(len(truth)) < rate
+        return np.where(wrong, (truth + rng.integers(1, 10, size=len(truth))) % 10, truth)
+
+    given = noisy()
+    assert rate_behind(float((noisy() == given).mean()), 9) == pytest.approx(rate, abs=0.01)
+    assert rate_behind(float((truth == given).mean()), 9) == pytest.approx(0.23, abs=0.005)
 
 
 def test_the_largest_costs_among_some() -> None:
@@ -494,23 +521,31 @@ def test_incv_refuses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "stop"),
+    ("method", "options", "stop"),
     [
-        ("aum", ("main/pass1", 1)),
-        ("aum", ("main/pass2", 1)),
-        ("incv", ("main/round1-second", 1)),
-        ("incv", ("main", 1)),
+        ("aum", None, ("main/pass1", 1)),
+        ("aum", None, ("main/pass2", 1)),
+        ("incv", None, ("main/round1-second", 1)),
+        ("incv", None, ("main", 1)),
+        ("l_dmi", {"pretrain": 3, "dmi_lr": 0.01}, ("main/pretrain", 2)),
+        ("mentornet", {"form": "dd", "labelled": 0.5, "mentor_steps": 20, "student_epochs": 3}, ("main/student", 2)),
+        ("mentornet", {"form": "dd", "labelled": 0.5, "mentor_steps": 20}, ("main", 2)),
+        ("data-parameters", {"validation": 0.2}, ("main", 2)),
+        ("dy-bootstrap", {"kind": "soft-to-hard", "burn_in": 1, "mixing_epochs": 1}, ("main", 2)),
     ],
 )
-def test_a_stage_goes_on_where_it_was(method: str, stop: tuple[str, int], tmp_path: Path) -> None:
-    whole = finished(settings(method))
-    steps = Run(settings(method), tmp_path, data=vectors()).steps()
+def test_a_stage_goes_on_where_it_was(
+    method: str, options: dict[str, Any] | None, stop: tuple[str, int], tmp_path: Path
+) -> None:
+    config = settings(method, options=BRISK.get(method, {}) if options is None else options)
+    whole = finished(config)
+    steps = Run(config, tmp_path, data=vectors()).steps()
     for epoch in steps:
         if epoch is not None and (epoch.stage, epoch.epoch) == stop:
             break
     next(steps)  # and a step into what follows
     steps.close()  # type: ignore[attr-defined]
-    run = Run(settings(method), tmp_path, resume=True, data=vectors())
+    run = Run(config, tmp_path, resume=True, data=vectors())
     shown = [(epoch.stage, epoch.epoch) for epoch in run.steps() if epoch is not None]
     assert stop not in shown and shown[-1] == ("main", 4)
     for key, tensor in whole.method.state_dict().items():

@@ -12,13 +12,12 @@ LEVELS = ("cost", "loss", "update", "outputs", "draws", "start", "prepare")
 """What a paper may change, from least to most."""
 
 TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
-"""What only our Trainer calls: a method that changes one of these needs it."""
+"""What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 
 
 def describe(key: str) -> dict[str, Any]:
     """One method, as plain values fit for JSON."""
     kind = METHODS[key]
-    alone = kind.networks == 1 and kind.averaged == 0 and not any(_overrides(kind, name) for name in TRAINERS)
     return {
         "key": key,
         "class": kind.__name__,
@@ -26,13 +25,20 @@ def describe(key: str) -> dict[str, Any]:
         "needs": [*kind.needs, *_needs_with(kind)],
         "parameters": [_parameter(parameter) for parameter in options_of(kind).values()],
         "overrides": [name for name in LEVELS if _overrides(kind, name)],
-        "works_in": "any loop" if alone else "our Trainer",
+        "works_in": _works_in(kind),
     }
 
 
 def catalogue() -> list[dict[str, Any]]:
     """All methods, in the order of `METHODS`."""
     return [describe(key) for key in METHODS]
+
+
+def _works_in(kind: type[Method]) -> str:
+    if kind.trainer_where:
+        return f"any loop; our Trainer where {kind.trainer_where}"
+    alone = kind.networks == 1 and kind.averaged == 0 and not any(_overrides(kind, name) for name in TRAINERS)
+    return "any loop" if alone else "our Trainer"
 
 
 def _overrides(kind: type[Method], name: str) -> bool:

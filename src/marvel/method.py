@@ -145,6 +145,8 @@ class Method(Memory):
     """What it must be told about the noise: `noise_rate`, `clean`."""
     needs_with: ClassVar[Mapping[tuple[str, Any], tuple[str, ...]]] = {}
     """What it must be told besides, where an option is set to a value: {("form", "dd"): ("clean",)}."""
+    trainer_where = ""
+    """When alone it needs our Trainer, for a method that otherwise works in any loop: "truncate > 0"."""
     skips_removed = False
     """Whether removed instances leave the batches. By default they stay, without weight, as in Algorithm 1."""
 

@@ -7,6 +7,10 @@ The gradient flows through both factors of the soft form.
 
 Departures: none by default. Some published re-implementations *subtract* the entropy, a confidence penalty, the
 opposite of Reed's minimum-entropy term; `penalty=True` gives that.
+
+Published numbers: the row of the MARVEL paper is Pleiss et al.'s, and lies below cross entropy at 20 % to 60 % noise.
+Their soft form is the one with the penalty, their hard form is Reed's; which of the two the row is of is not said. No
+form here should fall below cross entropy by that much.
 """
 
 import torch.nn.functional as F

@@ -16,6 +16,10 @@ it would go back to, so that it never does, and before the turning point trains 
 symmetric cross entropy (since 2019): `base="sce"` with `window=5` is the latter, with SCE's 0.1, 1 and A = -9.21. In
 the two epochs after a fall of the learning rate, which makes the LID jump, no turning point is looked for (ours;
 `after_drop=0` looks). The optimizer's momentum stays as it is at the turning point.
+
+Published numbers: the row of the MARVEL paper is Pleiss et al.'s, presumably of the published code, so of SCE rather
+than of cross entropy before the turning point: `base="sce"` is what to hold against it. With the learning rate falling
+just when the test begins, that code may take the fall for the turning point.
 """
 
 from typing import TYPE_CHECKING

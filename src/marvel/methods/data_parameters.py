@@ -13,6 +13,10 @@ running, the network memorises all the same. With `validation` above 0 that shar
 and the accuracy is that of the network that was best by their *given* labels, of all epochs but the last.
 
 Departures: none.
+
+Published numbers: the row of the MARVEL paper (Pleiss et al.) is about that of cross entropy, as it is when the last
+epoch counts. The authors stop by validation and report 71 % for CIFAR-100 with 40 % noise (Wide ResNet), 21 points
+above cross entropy. So both are measured: the last epoch, and `validation=0.1`.
 """
 
 import math

@@ -31,6 +31,8 @@ def gce(logits: Tensor, y: Tensor, q: float = 0.7) -> Tensor:
 class GCE(Method):
     """`q` in [0, 1]; `truncate` is the paper's k, 0: plain; `prune_from` is the last epoch without pruning."""
 
+    trainer_where = "truncate > 0"
+
     def __init__(
         self,
         n: int,
