@@ -82,7 +82,8 @@ def test_commands_parse(name: str, place: Path, capsys: pytest.CaptureFixture[st
             assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
         elif words[0] == "python":
             program = words[2].replace(".", "/") if words[1] == "-m" else words[1]
-            assert (ROOT / "src" / f"{program}.py").is_file() or (ROOT / program).is_file(), words
+            places = (f"src/{program}.py", f"src/{program}/__main__.py", program)
+            assert any((ROOT / place).is_file() for place in places), words
         elif words[0] == "marvel":
             check(words[1:], capsys)
 

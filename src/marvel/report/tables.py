@@ -19,7 +19,7 @@ from statistics import fmean, stdev
 from marvel.config import HOW
 from marvel.errors import DataError, InvalidInput, MarvelError, pick
 from marvel.paper import PaperNumber, Verdict, beside, verdict
-from marvel.report.figures import NAMES, Record
+from marvel.report.cells import NAMES, Record, read_results
 from marvel.runs import write_atomically
 
 MADE = re.compile(r"^<!-- made: (\S+)(?: (\S+))? -->$\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -103,6 +103,14 @@ def methods() -> str:
     return table(["method", "class", "paper", "parameters", "must be told", "overrides", "works in"], rows)
 
 
+def figures(path: Path | None) -> str:
+    """The figures of the paper, from all records of a folder; `python -m marvel.report.figures` draws the pictures."""
+    from marvel.report.cells import Runs
+    from marvel.report.figures.all import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
 def method_pages() -> str:
     """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
     from marvel.methods import METHODS
@@ -125,6 +133,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "detection": lambda path: detection(read_records(path)),
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
+    "figures": figures,
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
 }
@@ -249,9 +258,13 @@ def _percent(values: Sequence[float | None]) -> str:
 
 
 def _text(path: Path | None) -> str:
+    return _named_file(path).read_text(encoding="utf-8")
+
+
+def _named_file(path: Path | None) -> Path:
     if path is None:
         raise InvalidInput("this section is made from a file: <!-- made: accuracy results/core.jsonl -->")
-    return path.read_text(encoding="utf-8")
+    return path
 
 
 def _json(path: Path | None, text: str) -> Record:
