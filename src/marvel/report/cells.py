@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from marvel.config import HOW, options_of
 from marvel.errors import DataError, InvalidInput
 from marvel.methods import METHODS
-from marvel.paper import beside, paper_cell, paper_number
+from marvel.paper import PaperNumber, beside, paper_cell, paper_number
 
 Record: TypeAlias = Mapping[str, Any]
 """What `record.json` holds."""
@@ -77,9 +77,18 @@ class Cell:
     @property
     def paper(self) -> float | None:
         """The paper's test accuracy in percent."""
-        place = paper_cell({**self.config(), "network": self.network})
-        number = None if place is None else paper_number(*place, self.method)
+        number = self._number()
         return None if number is None else number.mean
+
+    @property
+    def paper_sd(self) -> float | None:
+        """Its standard deviation over the runs."""
+        number = self._number()
+        return None if number is None else number.sd
+
+    def _number(self) -> PaperNumber | None:
+        place = paper_cell({**self.config(), "network": self.network})
+        return None if place is None else paper_number(*place, self.method)
 
 
 class Runs:

@@ -111,6 +111,14 @@ def figures(path: Path | None) -> str:
     return page(Runs(read_results([_named_file(path)])))
 
 
+def claims(path: Path | None) -> str:
+    """The claims of the paper's prose, judged by all records of a folder."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
 def method_pages() -> str:
     """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
     from marvel.methods import METHODS
@@ -134,6 +142,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
     "figures": figures,
+    "claims": claims,
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
 }
