@@ -91,9 +91,9 @@ def test_commands_parse(name: str, place: Path, capsys: pytest.CaptureFixture[st
 def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "..." in words or any(word.isupper() and len(word) > 1 for word in words):
         return  # a form, not a command
-    if words[0] == "demo":
+    if words[0] in ("demo", "tune"):  # they take too long here
         flags = [word for word in words if word.startswith("--")]
-        words, expected = ["demo", "--help"], flags
+        words, expected = [words[0], "--help"], flags
     else:
         expected = []
     if words[0] == "train" and "--help" not in words:

@@ -7,7 +7,10 @@ import torch
 from marvel.errors import InvalidInput
 from marvel.method import Seen
 from marvel.methods.marvel import Marvel
+from marvel.report.cells import Cell
+from marvel.report.warmups import row
 from marvel.warmup import automatic, knee, peak, smoothed
+from paper_records import paper_record
 
 
 def broken(at: int, epochs: int, slow: float = 0.001) -> list[float]:
@@ -35,6 +38,18 @@ def test_smoothing_by_hand() -> None:
     assert smoothed([1, 2, 3, 4, 5, 16]) == pytest.approx([3, 6])
     with pytest.raises(InvalidInput, match="at least 5 epochs, got 4"):
         smoothed([1, 2, 3, 4])
+
+
+def test_the_table_holds_what_the_functions_give() -> None:
+    """Two seeds of a run of 100 epochs whose learning rate falls after 75: their means, beside the paper's 20."""
+    cell = Cell("cat-dog", "symmetric", (0.2,), "ce")
+    lines = [broken(at, 75) + [0.9] * 25 for at in (10, 20)]
+    records = [
+        paper_record(cell, k, curves={"train_accuracy": line, "test_accuracy": line}) for k, line in enumerate(lines)
+    ]
+    read = [(automatic(line, 100, 1000), knee(line, 75), peak(line, 75)) for line in lines]
+    means = [f"{sum(values) / 2:.0f}" for values in zip(*read)]  # type: ignore[arg-type]
+    assert row(records) == ["cat-dog", "20 % symmetric", "2", *means, "20"]
 
 
 @pytest.mark.parametrize("at", [6, 13])

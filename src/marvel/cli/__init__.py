@@ -19,6 +19,7 @@ from marvel.cli.methods import methods
 from marvel.cli.noise import noise
 from marvel.cli.process import process
 from marvel.cli.train import train
+from marvel.cli.tune import tune
 from marvel.errors import MarvelError
 
 MISTAKE, INTERRUPTED = 2, 130
@@ -54,10 +55,11 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped, context_settings=EXTRA)(tune)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
-RESUMABLE = {"train"}
+RESUMABLE = {"train", "tune"}
 """Verbs whose work goes on with --resume."""
 
 

@@ -119,6 +119,17 @@ def claims(path: Path | None) -> str:
     return page(Runs(read_results([_named_file(path)])))
 
 
+def warmups(path: Path | None) -> str:
+    """The warm-up read off the recorded runs of cross entropy that are the paper's, beside its own choice."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims.settings import BINARY, CIFAR
+    from marvel.report.warmups import row
+
+    runs = Runs(read_results([_named_file(path)]))
+    rows = [row(found) for at in (*BINARY, *CIFAR) if (found := runs.of(at.by("ce")))]
+    return table(["problem", "noise", "seeds", "auto", "knee", "peak", "the paper"], rows)
+
+
 def method_pages() -> str:
     """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
     from marvel.methods import METHODS
@@ -143,6 +154,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "demo": lambda path: demo(_json(path, _text(path))),
     "figures": figures,
     "claims": claims,
+    "warmups": warmups,
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
 }
