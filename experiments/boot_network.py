@@ -1,11 +1,13 @@
 """Which 4-layer CNN did the paper train on (boot, sneaker)? Its text does not say: three readings, all six methods.
 
-marvel bench boot-network --seeds 0              about 9 minutes of one H200, and runs of Tables 1 and 2
-marvel report boot-network
+    marvel bench boot-network --seeds 0              about 9 minutes of one H200, and runs of Tables 1 and 2
+    marvel report boot-network
 
-cnn4         two convolutions and two linear layers, without BatchNorm, inputs standardised: the one in use
-cnn4-bn      the same with BatchNorm, as D2L's and SCE's code has it
-cnn4-conv4   four convolutions and two linear layers, as AUM's code has it
+    cnn4         two convolutions and two linear layers, without BatchNorm, inputs standardised: the one in use
+    cnn4-bn      the same with BatchNorm, as D2L's and SCE's code has it
+    cnn4-conv4   four convolutions and two linear layers, as AUM's code has it
+
+The rest is as in `binary.py`.
 """
 
 from dataclasses import replace

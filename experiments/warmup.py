@@ -1,7 +1,9 @@
 """MARVEL with other warm-ups, CIFAR-10 and CIFAR-100, ResNet-32: the paper's Table 7, 16 cells.
 
-marvel bench warmup --seeds 0                    about 11 minutes of one H200, and four runs of Tables 3 and 4
-marvel report warmup
+    marvel bench warmup --seeds 0                    about 11 minutes of one H200, and four runs of Tables 3 and 4
+    marvel report warmup
+
+The settings it varies are those of `sensitivity.py`.
 """
 
 from marvel.experiment import Experiment

@@ -187,12 +187,21 @@ class Run:
             "curves": {key: [line.get(key) for line in lines] for key in curves if last.get(key) is not None}
             | {f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")},
             "histograms": {
-                str(line["epoch"]): line["histogram"]
+                str(line["epoch"]): line["histogram"] | {"moments": line["margin"]["moments"]}
                 for line in lines
                 if line["epoch"] in FULL_HISTOGRAMS or line["epoch"] % 10 == 0
             },
             "apex": self.trainer.ledger.apex_counts(),
+            "used_by_class": self.used_by_class(),
         }
+
+    def used_by_class(self) -> dict[str, list[float | None]]:
+        """What the instances of each class count for on average in the end: by given label, and by clean label."""
+        labels = {"given": self.trainer.y.cpu()}
+        if self.clean is not None:
+            labels["clean"] = self.data.y if self.data.clean is None else self.data.clean
+        used = self.method.used.cpu().numpy()
+        return {of: metrics.mean_by_class(used, y.numpy(), len(self.data.classes)) for of, y in labels.items()}
 
     def instances(self) -> dict[str, Any]:
         """The columns of instances.parquet."""

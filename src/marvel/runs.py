@@ -143,7 +143,7 @@ class RunFolder:
         """ledger/<epoch>.safetensors: margins (NaN where an instance was not visited) and weights, as halves."""
         from safetensors.torch import save
 
-        half = {"margin": torch.where(mask, margin, torch.nan).half().cpu(), "weight": weight.half().cpu()}
+        half = {"margin": _half(torch.where(mask, margin, torch.nan)).cpu(), "weight": weight.half().cpu()}
         write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", save(half))
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
@@ -221,6 +221,13 @@ class RunFolder:
         if not isinstance(facts, dict):
             raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
         return facts
+
+
+def _half(margin: Tensor) -> Tensor:
+    """In half precision, but no margin becomes 0 that was not: its sign decides what is removed."""
+    half = margin.half()
+    least = torch.where(margin < 0, -(2.0**-24), 2.0**-24).half()
+    return torch.where((half == 0) & (margin != 0), least, half)
 
 
 def _by_epoch(folder: Path, pattern: str) -> list[Path]:

@@ -21,6 +21,7 @@ from marvel.cli.noise import noise
 from marvel.cli.process import process
 from marvel.cli.report import report
 from marvel.cli.train import train
+from marvel.cli.tune import tune
 from marvel.errors import MarvelError
 
 MISTAKE, INTERRUPTED = 2, 130
@@ -58,10 +59,11 @@ app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
 app.command(cls=Grouped)(bench)
 app.command(cls=Grouped)(report)
+app.command(cls=Grouped, context_settings=EXTRA)(tune)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
-RESUMABLE = {"train"}
+RESUMABLE = {"train", "tune"}
 """Verbs whose work goes on with --resume."""
 
 

@@ -21,8 +21,8 @@ from marvel.errors import DataError, InvalidInput, MarvelError, pick
 from marvel.experiment import Experiment
 from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
+from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
-from marvel.report.figures import NAMES, Record
 from marvel.report.outside import outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
@@ -133,6 +133,33 @@ def methods() -> str:
     return table(["method", "class", "paper", "parameters", "must be told", "overrides", "works in"], rows)
 
 
+def figures(path: Path | None) -> str:
+    """The figures of the paper, from all records of a folder; `python -m marvel.report.figures` draws the pictures."""
+    from marvel.report.cells import Runs
+    from marvel.report.figures.all import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
+def claims(path: Path | None) -> str:
+    """The claims of the paper's prose, judged by all records of a folder."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
+def warmups(path: Path | None) -> str:
+    """The warm-up read off the recorded runs of cross entropy that are the paper's, beside its own choice."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims.settings import BINARY, CIFAR
+    from marvel.report.warmups import row
+
+    runs = Runs(read_results([_named_file(path)]))
+    rows = [row(found) for at in (*BINARY, *CIFAR) if (found := runs.of(at.by("ce")))]
+    return table(["problem", "noise", "seeds", "auto", "knee", "peak", "the paper"], rows)
+
+
 def method_pages() -> str:
     """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
     from marvel.methods import METHODS
@@ -159,6 +186,9 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
     "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),
+    "figures": figures,
+    "claims": claims,
+    "warmups": warmups,
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
 }
@@ -259,9 +289,13 @@ def _percent(values: Sequence[float | None]) -> str:
 
 
 def _text(path: Path | None) -> str:
+    return _named_file(path).read_text(encoding="utf-8")
+
+
+def _named_file(path: Path | None) -> Path:
     if path is None:
         raise InvalidInput("this section is made from a file: <!-- made: accuracy results/core.jsonl -->")
-    return path.read_text(encoding="utf-8")
+    return path
 
 
 def _json(path: Path | None, text: str) -> Record:
