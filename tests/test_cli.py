@@ -377,3 +377,53 @@ def test_mistakes_with_noise(marvel: Run, words: str, said: str) -> None:
     before = set(Path().iterdir())
     fails(marvel("noise", *words.split()), said)
     assert set(Path().iterdir()) == before
+
+
+# ------------------------------------------------------------ tune
+
+
+def test_tune_prints_trials_and_the_command_that_trains_with_the_best(marvel: Run, tmp_path: Path) -> None:
+    asked = ("tune", *NOISY, "--method", "gce", "--epochs", "2", "--folds", "1", "--try", "q=0.2,0.6", "--out", "t")
+    done = marvel(*asked, "--save", "tuned.json")
+    assert done.code == 0 and "accuracy, given labels" in done.out and "best" in done.out
+    assert done.err.splitlines()[0].startswith("1/2 q 0.2: ")
+    assert "Train with the best: marvel train --noise symmetric --rate 0.4 --method gce --epochs 2 --q 0." in done.out
+    fails(marvel(*asked), "t holds a search already: add --resume")
+    again = marvel("tune", "--out", "t", "--resume", "--json")
+    found = json.loads(again.out)
+    assert again.err == "" and [trial["point"]["q"] for trial in found["trials"]] == [0.2, 0.6]
+    (entry,) = json.loads((tmp_path / "tuned.json").read_text())
+    assert entry["options"] == found["best"]["point"] and entry["method"] == "gce" and entry["rate"] == 0.4
+
+
+def test_tune_reads_a_run(marvel: Run) -> None:
+    trained = ("train", *NOISY, "--ledger", "--quiet", "--checkpoint-every", "0")
+    assert marvel(*trained, "--method", "ce", "--epochs", "6", "--out", "ce").code == 0
+    told = json.loads(marvel("tune", "ce", "--replay", "wait=2..4", "--warmup", "1", "--json").out)
+    assert list(told["warmup"]) == ["training accuracy, as auto sees it", "training accuracy, its knee"]
+    assert [(row["wait"], row["first"]) for row in told["replay"]] == [(2, 3), (3, 4), (4, 5)]
+    shown = marvel("tune", "ce", "--replay", "wait=2,3", "--replay", "warmup=1,2").out
+    assert "label recall" in shown and "epoch 3" in shown and "what MARVEL would have done" in shown
+    marvel(*trained, "--epochs", "6", "--warmup", "1", "--wait", "2", "--out", "m")
+    fails(marvel("tune", "m", "--replay", "wait=2..4"), "m removed", "with --until 3")
+    assert marvel("tune", "m", "--replay", "wait=2", "--until", "3").code == 0
+    fails(marvel("tune", "ce", "--replay", "q=2"), "no flag '--q'")
+    fails(marvel("tune", "ce", "--replay", "lr=0.1"), "waits and warm-ups can be replayed")
+    fails(marvel("tune", "ce", "--replay", "wait=auto"), "wait is a number of epochs here, got 'auto'")
+    fails(marvel("tune", "nowhere"), "nowhere is no run folder")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("tune --method elr", "the paper has no grid for 'elr': add --try"),
+        ("tune --method gce --try qq=1", "no flag '--qq'; did you mean '--q'?"),
+        ("tune --method gce --try q=0.1:0.9", "add --trials 20"),
+        ("tune --method gce --by holdout", "did you mean 'hold-out'?"),
+        ("tune --method gce --by clean", "is not known: use --by cv"),
+        ("tune --replay wait=2..4", "are of a run: marvel tune RUN"),
+        ("tune --method gce --try q=3", "GCE wants q in [0, 1]"),
+    ],
+)
+def test_mistakes_of_tune(marvel: Run, words: str, said: str) -> None:
+    fails(marvel(*words.split()), said)

@@ -79,15 +79,15 @@ def test_the_short_method_is_that_of_the_examples() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_commands_parse(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trainings run for an epoch; where they need real data, all but the data is found in order."""
-    settings = re.search(r"^# settings\.toml\n(.*?)^```", TEXTS[name], re.MULTILINE | re.DOTALL)
-    if settings:
-        (place / "settings.toml").write_text(settings[1])
+    for file, content in re.findall(r"^# (\w+\.toml)\n(.*?)^```", TEXTS[name], re.MULTILINE | re.DOTALL):
+        (place / file).write_text(content)
     for words in commands(TEXTS[name]):
         if words[0] == "make":
             assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
         elif words[0] == "python":
             program = words[2].replace(".", "/") if words[1] == "-m" else words[1]
-            assert (ROOT / "src" / f"{program}.py").is_file() or (ROOT / program).is_file(), words
+            places = (f"src/{program}.py", f"src/{program}/__main__.py", program)
+            assert any((ROOT / place).is_file() for place in places), words
         elif words[0] == "marvel":
             check(words[1:], capsys)
 
@@ -95,7 +95,8 @@ def test_commands_parse(name: str, place: Path, capsys: pytest.CaptureFixture[st
 def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "..." in words or any(word.isupper() and len(word) > 1 for word in words):
         return  # a form, not a command
-    if words[0] in ("demo", "export", "report", "review"):  # too long for a test, or of a run that is not here
+    # They take too long for a test, or are of a run that is not here.
+    if words[0] in ("demo", "export", "review", "tune") or " ".join(words).startswith("report runs/"):
         flags = [word for word in words if word.startswith("--")]
         words, expected = [words[0], "--help"], flags
     else:
@@ -104,6 +105,8 @@ def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         words = [*words, "--epochs", "1", "--device", "cpu", "--workers", "0", "--quiet"]
         words += ["--resume"] if "--out" in words and Path(words[words.index("--out") + 1]).exists() else []
         words += ["--out", f"runs/{len(list(Path().glob('runs/*')))}"] if "--out" not in words else []
+    if words[0] == "bench" and not {"--help", "--list"} & set(words):
+        words = [*words, "--dry-run"]
     if words[0] == "noise" and "--out" in words:
         words = [*words, "--force"]
     with pytest.raises(SystemExit) as stopped:

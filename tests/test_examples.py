@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from marvel import METHODS
+from marvel.experiment.finding import find
+from marvel.report.compared import compare, sheet
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -47,3 +49,10 @@ def test_own_arrays_names_the_wrong_rows(
     rows = [int(row) for row in re.findall(r"row (\d+):", said)]
     assert len(rows) == 5 and all(row % 5 == 0 for row in rows)
     assert (tmp_path / "run" / "record.json").is_file()
+
+
+def test_the_grid_is_one() -> None:
+    found = find(str(EXAMPLES / "grid.toml"))
+    assert len(found.runs()) == 12 and {cell.config.method for cell in found.cells} == {"ce", "marvel", "marvel+"}
+    shown = sheet(found, compare(found, []))
+    assert list(shown.headings[-2:]) == ["memorisation ratio", "detection F1"]

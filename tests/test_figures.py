@@ -7,17 +7,18 @@ import pytest
 from matplotlib.figure import Figure
 
 from marvel.errors import InvalidInput
-from marvel.report import figures
+from marvel.report.figures import style
+from marvel.report.figures.curves import curves, names
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def record(method: str = "marvel", seed: int = 0, drops: tuple[int, ...] = (), **curves: Any) -> dict[str, Any]:
+def record(method: str = "marvel", seed: int = 0, drops: tuple[int, ...] = (), **lines: Any) -> dict[str, Any]:
     default = {"test_accuracy": [0.1, 0.5, 0.9, 0.8], "memorisation_ratio": [0.1, 0.0, None, 1.0]}
     return {
         "config": {"method": method, "seed": seed, "drops": list(drops), "schedule": "drops"},
         "chosen": {} if method == "ce" else {"wait": 2, "warmup": 2},
-        "curves": curves or default,
+        "curves": lines or default,
     }
 
 
@@ -25,19 +26,19 @@ def record(method: str = "marvel", seed: int = 0, drops: tuple[int, ...] = (), *
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were saved."""
     saved: list[Figure] = []
-    save = figures._save
+    save = style.save
 
     def keep(figure: Figure, path: Path) -> None:
         saved.append(figure)
         save(figure, path)
 
-    monkeypatch.setattr(figures, "_save", keep)
+    monkeypatch.setattr(style, "save", keep)
     return saved
 
 
 def test_curves_is_a_picture_with_a_line_a_record(tmp_path: Path, drawn: list[Figure]) -> None:
     path = tmp_path / "new" / "curves.png"
-    figures.curves([record("ce"), record("marvel"), record("marvel+")], path)
+    curves([record("ce"), record("marvel"), record("marvel+")], path)
     assert path.read_bytes().startswith(PNG)
     accuracy, memorisation = drawn[0].axes
     lines = {line.get_label(): line for line in accuracy.get_lines() if len(line.get_xdata()) > 0}  # type: ignore[arg-type]
@@ -48,13 +49,13 @@ def test_curves_is_a_picture_with_a_line_a_record(tmp_path: Path, drawn: list[Fi
 
 
 def test_colours_differ_and_so_do_dashes(tmp_path: Path, drawn: list[Figure]) -> None:
-    figures.curves([record("ce"), record("marvel"), record("marvel+")], tmp_path / "curves.png")
+    curves([record("ce"), record("marvel"), record("marvel+")], tmp_path / "curves.png")
     lines = [line for line in drawn[0].axes[0].get_lines() if line.get_marker() == "None"]
     assert len({line.get_color() for line in lines}) == len({str(line._dash_pattern) for line in lines}) == 3  # type: ignore[attr-defined]
 
 
 def test_drops_of_the_learning_rate_are_marked(tmp_path: Path, drawn: list[Figure]) -> None:
-    figures.curves([record("ce"), record("marvel", drops=(3, 99))], tmp_path / "curves.png")
+    curves([record("ce"), record("marvel", drops=(3, 99))], tmp_path / "curves.png")
     marks = [list(line.get_xdata()) for line in drawn[0].axes[0].get_lines() if line.get_marker() == "v"]  # type: ignore[arg-type]
     assert marks == [[3]]
     assert "learning rate falls" in [text.get_text() for text in drawn[0].legends[0].get_texts()]
@@ -63,26 +64,26 @@ def test_drops_of_the_learning_rate_are_marked(tmp_path: Path, drawn: list[Figur
 def test_without_drops_there_is_no_word_of_them(tmp_path: Path, drawn: list[Figure]) -> None:
     constant = record("marvel", drops=(2,))
     constant["config"]["schedule"] = "constant"
-    figures.curves([constant], tmp_path / "curves.png")
+    curves([constant], tmp_path / "curves.png")
     assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["MARVEL"]
 
 
 def test_only_the_panels_there_is_something_for(tmp_path: Path, drawn: list[Figure]) -> None:
-    figures.curves([record("ce", test_accuracy=[0.5, 0.6])], tmp_path / "curves.png")
+    curves([record("ce", test_accuracy=[0.5, 0.6])], tmp_path / "curves.png")
     assert len(drawn[0].axes) == 1
     with pytest.raises(InvalidInput, match="nothing to draw"):
-        figures.curves([record("ce", train_accuracy=[0.5])], tmp_path / "none.png")
+        curves([record("ce", train_accuracy=[0.5])], tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
 
 
 def test_names_tell_records_apart() -> None:
-    assert figures.names([record("ce"), record("sce")]) == ["Cross entropy", "sce"]
-    assert figures.names([record("ce"), record("ce", seed=1)]) == ["Cross entropy, seed 0", "Cross entropy, seed 1"]
+    assert names([record("ce"), record("sce")]) == ["Cross entropy", "SCE"]
+    assert names([record("ce"), record("ce", seed=1)]) == ["Cross entropy, seed 0", "Cross entropy, seed 1"]
 
 
 def test_the_style_does_not_leak(tmp_path: Path) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    figures.curves([record()], tmp_path / "curves.png")
+    curves([record()], tmp_path / "curves.png")
     assert dict(matplotlib.rcParams) == before

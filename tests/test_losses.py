@@ -319,6 +319,15 @@ def test_npcl_burn_in_is_a_number_of_epochs(burn_in: int) -> None:
         criterion.step()
 
 
+def test_npcl_notes_what_it_kept() -> None:
+    """Instance 1 was in no batch; 0 and 3 have large hinges, of which there is room for none."""
+    criterion = NPCL(4, 2, noise_rate=0.5, burn_in=0)
+    logits = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 5.0]])
+    criterion(logits, torch.tensor([0, 0, 0]), torch.tensor([2, 0, 3]))
+    assert criterion.used.tolist() == [0, 1, 1, 0]
+    assert criterion.weight.tolist() == [1, 1, 1, 1]
+
+
 def test_npcl_with_nothing_kept() -> None:
     criterion = NPCL(3, 2, noise_rate=0.3, burn_in=0)
     z = torch.tensor([[50.0, -50.0]] * 3, requires_grad=True)

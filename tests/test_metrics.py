@@ -1,6 +1,7 @@
 """The numbers a run is judged by, against scikit-learn and against loops."""
 
 import math
+import statistics
 from typing import Any
 
 import numpy as np
@@ -147,12 +148,43 @@ def test_quantiles_interpolate_between_neighbours(values: list[float]) -> None:
         assert type(quantile) is float
 
 
-@given(st.lists(st.one_of(st.floats(-40, 40, width=32), st.integers(-40, 40).map(lambda k: k / 2)), max_size=40))
-def test_the_histogram_counts_each_margin_once(values: list[float]) -> None:
-    """Sixty-four bins of a half from -16 to 16; a margin on an edge belongs to the bin above it."""
-    expected = [0] * 64
+margins = st.lists(st.one_of(st.floats(-40, 40, width=32), st.integers(-40, 40).map(lambda k: k / 2)), max_size=40)
+
+
+@given(margins, st.integers(-40, 39), st.integers(1, 40))
+def test_the_histogram_counts_each_margin_once(values: list[float], low: int, width: int) -> None:
+    """Forty-eight equal bins; a margin on an edge belongs to the bin above it, those beyond to the outermost."""
+    found = metrics.histogram(np.array(values, dtype=np.float64), low, low + width)
+    edges = np.linspace(low, low + width, 49).tolist()
+    expected = [0] * 48
     for value in values:
-        expected[min(max(math.floor(value * 2) + 32, 0), 63)] += 1
-    found = metrics.histogram(np.array(values, dtype=np.float32))
+        expected[min(max(sum(value >= edge for edge in edges) - 1, 0), 47)] += 1
     assert found == expected
     assert all(type(count) is int for count in found)
+
+
+@given(margins)
+def test_a_histogram_reaches_to_all_but_the_outermost_thousandths(values: list[float]) -> None:
+    low, high = metrics.reach(np.array(values))
+    assert low < high
+    if values and max(values) - min(values) > 0.1:
+        inside = [value for value in values if low - 0.005 <= value <= high + 0.005]
+        assert len(inside) >= len(values) - 2 and set(values) - set(inside) <= {min(values), max(values)}
+
+
+@given(margins)
+def test_moments(values: list[float]) -> None:
+    found = metrics.moments(np.array(values, dtype=np.float32))
+    if not values:
+        assert found is None
+        return
+    assert found == [
+        pytest.approx(statistics.fmean(values), abs=1e-3),
+        pytest.approx(statistics.pstdev(values), abs=1e-3),
+    ]
+
+
+def test_mean_by_class_by_hand() -> None:
+    """The third class has no instance, and so no mean."""
+    found = metrics.mean_by_class(np.array([1.0, 0.0, 0.5]), np.array([0, 0, 1]), 3)
+    assert found == [0.5, 0.5, None]

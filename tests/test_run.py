@@ -279,6 +279,7 @@ def test_what_the_record_holds(tmp_path: Path) -> None:
     assert record is not None and record == RunFolder(tmp_path).record
     assert list(record) == [
         *("config", "data", "noise", "environment", "final", "chosen", "seconds", "curves", "histograms", "apex"),
+        "used_by_class",
     ]
     assert {key: record[key] for key in ("config", "data", "noise", "environment")} == RunFolder(tmp_path).config
     assert record["config"] == as_plain(resolve(config, toy()).facts())
@@ -340,6 +341,12 @@ def test_what_the_record_holds(tmp_path: Path) -> None:
     assert sum(found["all"]) == N and sum(found["survivors"]) < N
     assert [a + b for a, b in zip(found["clean"], found["noisy"])] == found["all"]
     assert sum(found["noisy"]) == wrong.sum()
+    assert set(found["moments"]) == {"all", "survivors"} and len(found["range"]) == 2
+    low, high = found["range"]
+    assert low < curves["margin_quantiles"][9][0] < curves["margin_quantiles"][9][-1] < high
+    for of, labels in (("given", run.trainer.y.numpy()), ("clean", toy().y.numpy())):
+        kept = [(~removed)[labels == c].mean() for c in range(3)]
+        assert record["used_by_class"][of] == pytest.approx(kept, abs=1e-4)
 
 
 def test_the_apex_counts_positive_margins_of_the_five_epochs_after_the_warmup(tmp_path: Path) -> None:

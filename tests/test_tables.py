@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from marvel.bench import HOW as BENCH_HOW
 from marvel.errors import DataError, InvalidInput, UnknownName
 from marvel.methods import METHODS
 from marvel.paper import PaperNumber, beside, paper_number, verdict
 from marvel.report import tables
+from marvel.results import HOW as RESULTS_HOW
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -191,7 +191,7 @@ def test_parameters_are_named_where_they_tell_rows_apart() -> None:
 
 def test_rows_without_a_verdict_show_the_number() -> None:
     copied = record(0.79, method="bootstrap", options={}, drops=[40, 80], rate=0.2)
-    assert cells(tables.accuracy([copied]))[0][4:] == ["77.6 (0.2, –)", "+1.4", "none"]
+    assert cells(tables.accuracy([copied]))[0][4:] == ["77.6 (0.2, –) †", "+1.4", "none"]
 
 
 def test_detection_and_provenance() -> None:
@@ -202,8 +202,8 @@ def test_detection_and_provenance() -> None:
     assert said["device"] == "abacus" and said["commit"] == "not recorded" and said["seeds"] == "0, 1"
 
 
-def test_settings_of_how_are_those_of_bench() -> None:
-    assert set(BENCH_HOW) == tables.HOW
+def test_settings_of_how_are_those_a_run_is_known_by() -> None:
+    assert set(RESULTS_HOW) == tables.HOW
 
 
 def test_every_method_has_a_row_and_a_section() -> None:

@@ -1,43 +1,20 @@
-"""Many runs: leave out what is done, and let the rest take turns on the device.
+"""Many runs: leave out what is done, do the rest, and write down what they came to.
 
-Results are lines of JSON, one record a run. A run is known by its settings, so what was interrupted goes on.
+Results are lines of JSON, one record a run. A run is known by its settings (`marvel.results`), so what was interrupted
+goes on, and what another experiment has done is not done again.
 """
 
-import json
-import os
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from marvel import data as datasets
-from marvel.config import HOW, Config
-from marvel.data.core import Data
-from marvel.errors import InvalidInput
-from marvel.fast import pack
-from marvel.run import Run, as_plain
-from marvel.runs import Facts, as_json
+from marvel.config import Config
+from marvel.engines import Engine, Job, Shown, side_by_side
+from marvel.results import add, forget_failure, identity, identity_of, note_failure, records, what
+from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 
-
-def what(settings: Facts) -> str:
-    """What a run is: its settings as asked for, less those of how it is computed."""
-    return json.dumps({key: value for key, value in as_plain(settings).items() if key not in HOW}, sort_keys=True)
-
-
-def records(results: Path) -> list[Facts]:
-    """The records so far; a line cut short by a crash is left out."""
-    return [json.loads(line) for line in results.read_bytes().split(b"\n")[:-1]] if results.exists() else []
-
-
-def add(results: Path, record: Facts) -> None:
-    """Add a record, in place of a line that a crash cut short."""
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with open(results, "a+b") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(as_json(record))
-        file.flush()
-        os.fsync(file.fileno())
+__all__ = ["add", "bench", "folder_of", "left", "records", "what", "work"]
 
 
 def bench(
@@ -47,26 +24,57 @@ def bench(
     watch: Callable[[Config, Epoch], None] | None = None,
 ) -> list[tuple[Config, Exception]]:
     """Do the runs that `results` lacks, `width` at a time, and add their records to it; returns what failed."""
-    if width < 1:
-        raise InvalidInput(f"width must be at least 1, got {width}")
-    results = Path(results)
-    done = {what(record["asked"]) for record in records(results)}
-    asked = {what(config.facts()): config for config in configs}  # each once
-    todo = [config for key, config in asked.items() if key not in done]
-    loaded: dict[tuple[str, str | None], Data] = {}
     failed: list[tuple[Config, Exception]] = []
-
-    def steps(config: Config) -> Iterator[Any]:
-        at = config.data, config.root
-        if at not in loaded:
-            loaded[at] = datasets.load(*at)
-        run = Run(config, data=loaded[at])
-        yield from run.steps()
-        add(results, {"asked": as_plain(config.facts()), **(run.record or {})})
-
-    for which, shown in pack((steps(config) for config in todo), width):
+    for config, shown in work(configs, results, side_by_side(width)):
         if isinstance(shown, Exception):
-            failed.append((todo[which], shown))
-        elif shown is not None and watch is not None:
-            watch(todo[which], shown)
+            failed.append((config, shown))
+        elif isinstance(shown, Epoch) and watch is not None:
+            watch(config, shown)
     return failed
+
+
+def work(
+    configs: Iterable[Config],
+    results: str | Path,
+    engine: Engine,
+    *,
+    runs: str | Path | None = None,
+    until: float | None = None,
+    module: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[Config, Shown]]:
+    """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
+
+    With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints are
+    removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing new is begun, and
+    what is going on ends with its epoch, saved. Records are added to `results`, failures to the file beside it.
+    `module` is a file that other processes must load first, because it adds to `METHODS`, say.
+    """
+    results = Path(results)
+    todo = left(configs, map(identity_of, records(results)))
+    jobs = [Job(config, folder_of(config, runs), until, module) for config in todo]
+    for which, shown in engine(jobs, stop):
+        if isinstance(shown, Exception):
+            note_failure(results, todo[which], shown)
+        elif isinstance(shown, dict):
+            add(results, shown)
+            forget_failure(results, todo[which])
+            if (folder := jobs[which].folder) is not None:
+                RunFolder(folder).drop_checkpoints()
+        yield todo[which], shown
+
+
+def left(configs: Iterable[Config], done: Iterable[str]) -> list[Config]:
+    """The runs still to do, each once."""
+    done = set(done)
+    return [config for key, config in {identity(config): config for config in configs}.items() if key not in done]
+
+
+def folder_of(config: Config, runs: str | Path | None) -> Path | None:
+    """runs/cifar10-symmetric-0.4-marvel-s0-1f8a2c: readable, and another for every run."""
+    if runs is None:
+        return None
+    data = Path(config.data).stem if Path(config.data).suffix or "/" in config.data else config.data
+    rate = "-".join(f"{rate:g}" for rate in config.rates or (config.rate,))
+    key = hashlib.sha256(identity(config).encode()).hexdigest()[:6]
+    return Path(runs) / f"{data}-{config.noise}-{rate}-{config.method}-s{config.seed}-{key}"

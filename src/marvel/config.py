@@ -19,6 +19,7 @@ from marvel.errors import InvalidInput, UnknownName, pick
 
 if TYPE_CHECKING:
     from marvel.method import Method
+    from marvel.presets import Preset
 
 
 def setting(default: Any, help: str) -> Any:
@@ -166,6 +167,31 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 HOW = {"root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every"}
 """Settings of where a run is computed and how much is written down, not of what it is: they may change on the way."""
+
+
+def as_plain(value: Any) -> Any:
+    """Tuples as lists, so that settings compare equal to those read back from JSON; a function by its name."""
+    if isinstance(value, dict):
+        return {key: as_plain(item) for key, item in value.items()}
+    if callable(value):
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return [as_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def filled(config: Config, preset: "Preset") -> Config:
+    """What was left open, as the problem's preset has it; a change of epochs stretches its schedule."""
+    epochs = config.epochs or preset.epochs
+    stretch = epochs / preset.epochs
+    options = dict(config.options)
+    if "warmup" in options_of(_methods()[config.method]):
+        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
+        options.setdefault("warmup", warmup)
+    drops = config.drops
+    if drops is None:
+        # At least 1: a short run too begins with the learning rate as it is.
+        drops = tuple(max(1, round(drop * stretch)) for drop in preset.drops_for(config.method))
+    network, lr = config.network or preset.network, config.lr or preset.lr
+    return config.but(network=network, epochs=epochs, lr=lr, drops=drops, options=options)
 
 
 def options_of(method: type["Method"]) -> dict[str, inspect.Parameter]:

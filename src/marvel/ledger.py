@@ -39,9 +39,13 @@ class Ledger:
             "train_accuracy": metrics.share(shown > 0),
             "removed": int(removed.sum()),
             "idle_batches": int(method.idle),
-            "margin": {"quantiles": metrics.quantiles(shown), "survivors": metrics.quantiles(kept)},
-            "histogram": {"all": metrics.histogram(shown), "survivors": metrics.histogram(kept)},
+            "margin": {
+                "quantiles": metrics.quantiles(shown),
+                "survivors": metrics.quantiles(kept),
+                "moments": {"all": metrics.moments(shown), "survivors": metrics.moments(kept)},
+            },
         }
+        sets = {"all": mask, "survivors": mask & ~removed}
         self.count_apex(method, margin, mask)
         if self.clean is not None:
             line |= {
@@ -51,10 +55,10 @@ class Ledger:
                 "clean_remaining": int((self.clean & ~removed).sum()),
                 "noisy_remaining": int((~self.clean & ~removed).sum()),
             }
-            line["histogram"] |= {
-                "clean": metrics.histogram(margin[mask & self.clean]),
-                "noisy": metrics.histogram(margin[mask & ~self.clean]),
-            }
+            sets |= {"clean": mask & self.clean, "noisy": mask & ~self.clean}
+        low, high = metrics.reach(shown)
+        line["histogram"] = {"range": [low, high]}
+        line["histogram"] |= {name: metrics.histogram(margin[which], low, high) for name, which in sets.items()}
         return line
 
     def count_apex(self, method: Method, margin: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> None:

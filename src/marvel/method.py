@@ -276,6 +276,11 @@ class Method(Memory):
         return self.removed_at > 0
 
     @property
+    def used(self) -> Tensor:
+        """(n,) what each instance counted for in the loss of the last epoch. Default: its weight."""
+        return self.weight
+
+    @property
     def label_quality(self) -> Tensor:
         """(n,) the quality between 0 and 1, low = suspect, as other tools print it."""
         return self.quality.sigmoid()

@@ -67,8 +67,8 @@ def ranking(quality: Numbers, wrong: Mask) -> dict[str, float | None]:
 
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-EDGES = np.linspace(-16, 16, 65)
-"""Edges of the margin histograms; what lies beyond is counted in the outermost bins."""
+BINS = 48
+"""Of the margin histograms."""
 
 
 def quantiles(margin: Numbers) -> list[float] | None:
@@ -76,7 +76,29 @@ def quantiles(margin: Numbers) -> list[float] | None:
     return [round(float(q), 4) for q in np.quantile(margin, QUANTILES)] if margin.size else None
 
 
-def histogram(margin: Numbers) -> list[int]:
-    """How many margins lie between the edges of `EDGES`."""
-    counts: list[int] = np.histogram(np.clip(margin, EDGES[0], EDGES[-1]), EDGES)[0].tolist()
+def moments(margin: Numbers) -> list[float] | None:
+    """Mean and standard deviation; None of nothing."""
+    if not margin.size:
+        return None
+    return [round(float(margin.mean(dtype=np.float64)), 4), round(float(margin.std(dtype=np.float64)), 4)]
+
+
+def reach(margin: Numbers) -> tuple[float, float]:
+    """Where a histogram of these margins begins and ends: all but the outermost thousandth on either side."""
+    if not margin.size:
+        return 0.0, 1.0
+    low, high = (round(float(q), 2) for q in np.quantile(margin, (0.001, 0.999)))
+    return (low, high) if low < high else (low - 0.5, low + 0.5)
+
+
+def histogram(margin: Numbers, low: float, high: float) -> list[int]:
+    """How many margins lie in each of `BINS` equal bins between `low` and `high`; those beyond are in the outermost."""
+    counts: list[int] = np.histogram(np.clip(margin, low, high), BINS, (low, high))[0].tolist()
     return counts
+
+
+def mean_by_class(values: Numbers, labels: npt.NDArray[np.integer[Any]], classes: int) -> list[float | None]:
+    """The mean of the values of each class; None of a class without instances."""
+    counts = np.bincount(labels, minlength=classes)
+    sums = np.bincount(labels, weights=values, minlength=classes)
+    return [round(float(total / count), 4) if count else None for total, count in zip(sums, counts, strict=True)]

@@ -30,6 +30,26 @@ BINARY = {"boot-sneaker": "Boot", "truck-car": "Truck", "cat-dog": "Cat", "aquat
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 """What the paper calls our problems."""
 
+METHODS = {
+    "ce": "CE",
+    "gce": "GCE",
+    "sce": "SCE",
+    "npcl": "NPCL",
+    "bootstrap": "Bootstrap",
+    "mentornet": "MentorNet",
+    "co-teaching": "Co-Teaching",
+    "d2l": "D2L",
+    "l_dmi": "L_DMI",
+    "data-parameters": "Data Params",
+    "dy-bootstrap": "DY-Bootstrap",
+    "incv": "INCV",
+    "aum": "AUM",
+    "marvel": "MARVEL",
+    "marvel+": "MARVEL+",
+    "oracle": "Oracle",
+}
+"""What it calls our methods, in the order of its tables."""
+
 
 @dataclass(frozen=True)
 class PaperNumber:

@@ -16,7 +16,7 @@ import torch
 
 from marvel import __version__, metrics, noise
 from marvel import data as datasets
-from marvel.config import HOW, Config, options_of
+from marvel.config import HOW, Config, as_plain, filled
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
 from marvel.data.corrections import correct
@@ -193,12 +193,21 @@ class Run:
             "curves": {key: [line.get(key) for line in lines] for key in curves if last.get(key) is not None}
             | {f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")},
             "histograms": {
-                str(line["epoch"]): line["histogram"]
+                str(line["epoch"]): line["histogram"] | {"moments": line["margin"]["moments"]}
                 for line in lines
                 if line["epoch"] in FULL_HISTOGRAMS or line["epoch"] % 10 == 0
             },
             "apex": self.trainer.ledger.apex_counts(),
+            "used_by_class": self.used_by_class(),
         }
+
+    def used_by_class(self) -> dict[str, list[float | None]]:
+        """What the instances of each class count for on average in the end: by given label, and by clean label."""
+        labels = {"given": self.trainer.y.cpu()}
+        if self.clean is not None:
+            labels["clean"] = self.data.y if self.data.clean is None else self.data.clean
+        used = self.method.used.cpu().numpy()
+        return {of: metrics.mean_by_class(used, y.numpy(), len(self.data.classes)) for of, y in labels.items()}
 
     def instances(self) -> dict[str, Any]:
         """The columns of instances.parquet."""
@@ -265,14 +274,7 @@ def in_memory(x: torch.Tensor | ImageFiles) -> torch.Tensor | None:
 
 
 def resolve(config: Config, data: Data) -> Config:
-    """Fill in from the problem's preset what was left open; a change of epochs stretches its schedule."""
-    preset = preset_for(config.data, data.shape)
-    epochs = config.epochs or preset.epochs
-    stretch = epochs / preset.epochs
-    options = dict(config.options)
-    if "warmup" in options_of(METHODS[config.method]):
-        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
-        options.setdefault("warmup", warmup)
+    """Fill in what was left open: from the problem's preset, and from the machine."""
     device = device_for(config.device)
     precision = config.precision
     if precision == "auto":
@@ -280,20 +282,11 @@ def resolve(config: Config, data: Data) -> Config:
     files = in_memory(data.x) is None
     if files and config.source == "resident":
         raise InvalidInput("these images are not held in memory: leave out --source, or read them with hold=True")
-    drops = config.drops
-    if drops is None:
-        # At least 1: a short run too begins with the learning rate as it is.
-        drops = tuple(max(1, round(drop * stretch)) for drop in preset.drops_for(config.method))
-    return config.but(
-        network=config.network or preset.network,
-        epochs=epochs,
-        lr=config.lr or preset.lr,
-        drops=drops,
+    return filled(config, preset_for(config.data, data.shape)).but(
         device=device,
         precision=precision,
         source=("streamed" if files else "resident") if config.source == "auto" else config.source,
         workers=(os.cpu_count() or 1 if files else 0) if config.workers is None else config.workers,
-        options=options,
     )
 
 
@@ -377,12 +370,3 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return asked.stdout.strip() if asked.returncode == 0 else None
-
-
-def as_plain(value: Any) -> Any:
-    """Tuples as lists, so that settings compare equal to those read back from JSON; a function by its name."""
-    if isinstance(value, dict):
-        return {key: as_plain(item) for key, item in value.items()}
-    if callable(value):
-        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return [as_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -50,9 +50,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def as_json(facts: Any, indent: int | None = None) -> bytes:
+def as_json(facts: Any, indent: int | None = None, compact: bool = False) -> bytes:
     """One form for every JSON file; NaN is refused, since no other program reads it."""
-    return (json.dumps(facts, indent=indent, allow_nan=False) + "\n").encode()
+    separators = (",", ":") if compact else None
+    return (json.dumps(facts, indent=indent, separators=separators, allow_nan=False) + "\n").encode()
 
 
 class RunFolder:
@@ -71,10 +72,8 @@ class RunFolder:
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
-        for path in self.path.glob("*/checkpoint"):
-            # A folder with settings of its own is another run.
-            if not (path.parent / "config.json").exists():
-                RunFolder(path.parent).clear()
+        for stage in self._stages():
+            stage.clear()
 
     # ------------------------------------------------------------ settings and numbers
 
@@ -169,7 +168,7 @@ class RunFolder:
         """ledger/<epoch>.safetensors: margins (NaN where an instance was not visited) and weights, as halves."""
         from safetensors.torch import save
 
-        half = {"margin": torch.where(mask, margin, torch.nan).half().cpu(), "weight": weight.half().cpu()}
+        half = {"margin": _half(torch.where(mask, margin, torch.nan)).cpu(), "weight": weight.half().cpu()}
         write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", save(half))
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
@@ -225,6 +224,22 @@ class RunFolder:
             raise FolderError(f"no checkpoint in {self.path / 'checkpoint'} is whole: start again in another folder")
         return None
 
+    def drop_checkpoints(self) -> None:
+        """Make room: from a run that is done, and from its stages, nobody goes on."""
+        for pattern in ("checkpoint/*.safetensors", "checkpoint/*.json"):
+            for path in self.path.glob(pattern):
+                path.unlink()
+        for stage in self._stages():
+            stage.drop_checkpoints()
+
+    def _stages(self) -> "list[RunFolder]":
+        """The trainings that came before. A folder with settings of its own is another run."""
+        return [
+            RunFolder(path.parent)
+            for path in self.path.glob("*/checkpoint")
+            if not (path.parent / "config.json").exists()
+        ]
+
     def _checkpoints(self) -> list[Path]:
         return _by_epoch(self.path / "checkpoint", "*.json")[::-1]
 
@@ -239,6 +254,13 @@ class RunFolder:
         if not isinstance(facts, dict):
             raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
         return facts
+
+
+def _half(margin: Tensor) -> Tensor:
+    """In half precision, but no margin becomes 0 that was not: its sign decides what is removed."""
+    half = margin.half()
+    least = torch.where(margin < 0, -(2.0**-24), 2.0**-24).half()
+    return torch.where((half == 0) & (margin != 0), least, half)
 
 
 def _by_epoch(folder: Path, pattern: str) -> list[Path]:

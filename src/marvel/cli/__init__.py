@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 from marvel import __version__
+from marvel.cli.bench import bench
 from marvel.cli.demo import demo
 from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
@@ -22,6 +23,7 @@ from marvel.cli.process import process
 from marvel.cli.report import report
 from marvel.cli.review import review
 from marvel.cli.train import train
+from marvel.cli.tune import tune
 from marvel.errors import MarvelError
 
 MISTAKE, INTERRUPTED = 2, 130
@@ -57,13 +59,15 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
-app.command(cls=Grouped)(export)
-app.command(cls=Grouped)(report)
 app.command(cls=Grouped)(review)
+app.command(cls=Grouped)(export)
+app.command(cls=Grouped)(bench)
+app.command(cls=Grouped)(report)
+app.command(cls=Grouped, context_settings=EXTRA)(tune)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
-RESUMABLE = {"train"}
+RESUMABLE = {"train", "tune"}
 """Verbs whose work goes on with --resume."""
 
 
@@ -88,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if code == INTERRUPTED:
         again = words if "--resume" in words else [*words, "--resume"]
         going_on = f"; go on with: {shlex.join(['marvel', *again])}" if words[:1] and words[0] in RESUMABLE else ""
+        going_on = "; the same command goes on" if words[:1] == ["bench"] else going_on
         _fail(f"interrupted{going_on}", INTERRUPTED)
     sys.exit(code)
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from marvel.cli.process import refuse_torchrun
 from marvel.cli.show import AsJson, percent, print_json, print_table, words
 
 
@@ -22,6 +23,7 @@ def demo(
     """
     from marvel.cli.progress import Progress
 
+    refuse_torchrun("demo")
     with Progress() as progress:
         from marvel import demo as demonstration
 

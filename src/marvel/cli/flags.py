@@ -43,9 +43,19 @@ class Grouped(TyperCommand):
 
 def with_settings(verb: Verb) -> Verb:
     """The verb, its `**given` spelled out as one flag for each setting; those not given are None."""
-    own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    verb.__signature__ = inspect.Signature([*own, *_parameters()])  # type: ignore[attr-defined]
-    return verb
+    return with_some_settings(*(name for names in GROUPS.values() for name in names))(verb)
+
+
+def with_some_settings(*names: str) -> Callable[[Verb], Verb]:
+    """The same with the settings named."""
+
+    def spelled_out(verb: Verb) -> Verb:
+        own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        flags = [parameter for parameter in _parameters() if parameter.name in names]
+        verb.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+        return verb
+
+    return spelled_out
 
 
 def flag(name: str) -> str:

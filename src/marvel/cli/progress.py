@@ -68,6 +68,11 @@ class Progress:
         elif self.lines and epoch.epoch * LINES // epoch.epochs > (epoch.epoch - 1) * LINES // epoch.epochs:
             print(f"{name}: epoch {epoch.epoch}/{epoch.epochs}, {told}", file=sys.stderr, flush=True)
 
+    def forget(self, name: str) -> None:
+        """Take away the bar of a training that is over."""
+        if self.bars is not None and name in self.tasks:
+            self.bars.remove_task(self.tasks.pop(name))
+
 
 def in_words(metrics: dict[str, Any]) -> str:
     """An epoch's numbers on half a line."""

@@ -1,36 +1,135 @@
 """`marvel report`"""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marvel.cli.show import AsJson, print_json
+from marvel.cli.show import AsJson, print_json, print_table
+from marvel.errors import FolderError, InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from marvel.report.sheet import Sheet
+
+FORMATS = {"terminal": "", "markdown": ".md", "latex": ".tex", "html": ".html", "json": ".json"}
+"""The forms of a table, and how files of it are named."""
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write; default: report.html in the run folder.", metavar="FILE")
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|EXPERIMENT", help="A run folder, or an experiment as of `bench`.", show_default=False
+        ),
+    ],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="Of an experiment: terminal, markdown, latex, html or json; default: as --out is named."
+        ),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file to write; default of a run: report.html in its folder.", metavar="FILE"),
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Of an experiment: the folder of records.", metavar="FOLDER")] = Path(
+        "results"
+    ),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Of an experiment: some of its cells, as in `bench`.", metavar="KEY=VALUE,..."),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open what was written in the browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a run as one HTML page that opens offline.
+    """Show what runs came to.
 
-    The page holds what was found, the most suspect instances, the training, the settings and how to repeat it. Nothing
-    is fetched when it is opened, so it can be mailed, archived or printed.
+    Of an experiment, a table: ours (mean, standard deviation, runs) beside the paper's, the difference, and whether it
+    is within the bound; cells that were not run say so. Of a run folder, one HTML page that opens offline.
 
     \b
+    marvel report cifar-symmetric --only data=cifar10
+    marvel report binary-symmetric --out table.tex
     marvel report runs/mine --open
     """
+    written: Path | None
+    if Path(what).is_dir():
+        written = _page(Path(what), out, form, as_json)
+    else:
+        written = _table(what, form or ("json" if as_json else None), out, results, only or ())
+    if open_it and written is not None:
+        typer.launch(written.resolve().as_uri())
+
+
+def _page(folder: Path, out: Path | None, form: str | None, as_json: bool) -> Path:
     from marvel.report.page import write_page
     from marvel.runs import RunFolder
 
-    path = write_page(RunFolder(run), out)
+    if not (folder / "config.json").exists():
+        raise FolderError(f"{folder} is no run folder: there is no config.json in it")
+    if form not in (None, "html"):
+        raise InvalidInput(f"the report of a run is an HTML page, not {form}: leave out --format")
+    path = write_page(RunFolder(folder), out)
     if as_json:
         print_json({"report": str(path), "bytes": path.stat().st_size})
     else:
         typer.echo(f"The report is {path} ({path.stat().st_size / 1e6:.1f} MB).")
-    if open_it:
-        typer.launch(path.resolve().as_uri())
+    return path
+
+
+def _table(what: str, form: str | None, out: Path | None, results: Path, only: Sequence[str]) -> Path | None:
+    from marvel.experiment import asked
+    from marvel.experiment.finding import find
+    from marvel.report import compared, sheet
+    from marvel.results import by_run, failures
+
+    form = form or _form_of(out)
+    if form not in FORMATS:
+        raise UnknownName("format", form, FORMATS)
+    found = asked.only(find(what), only)
+    lines = compared.compare(found, by_run(results).values(), failures(results / f"{found.name}.jsonl"))
+    if form == "json":
+        content = _json(compared.facts(found, lines))
+    elif form == "terminal" and out is None:
+        _print(compared.sheet(found, lines))
+        return None
+    else:
+        write: dict[str, Callable[[Sheet], str]] = {
+            "markdown": sheet.markdown,
+            "terminal": sheet.markdown,
+            "latex": sheet.latex,
+            "html": sheet.html,
+        }
+        content = write[form](compared.sheet(found, lines))
+    if out is None:
+        typer.echo(content, nl=False)
+        return None
+    from marvel.runs import write_atomically
+
+    write_atomically(out, content.encode())
+    typer.echo(f"The table is in {out}.", err=True)
+    return out
+
+
+def _form_of(out: Path | None) -> str:
+    """By the name of the file."""
+    if out is None:
+        return "terminal"
+    for form, ending in FORMATS.items():
+        if ending and out.suffix == ending:
+            return form
+    raise InvalidInput(f"no format is known for {out.name}: add --format, or name it .md, .tex, .html or .json")
+
+
+def _json(facts: object) -> str:
+    import json
+
+    return json.dumps(facts, indent=2, allow_nan=False) + "\n"
+
+
+def _print(shown: "Sheet") -> None:
+    typer.echo(shown.title)
+    print_table(shown.headings, shown.rows)
+    for note in shown.notes:
+        typer.echo(note)

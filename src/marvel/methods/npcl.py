@@ -42,6 +42,7 @@ class NPCL(Method):
     """`noise_rate` is eps; `burn_in` epochs without selection; `threshold` "rate" or "batch"."""
 
     needs = ("noise_rate",)
+    kept: Tensor  # (n,) 1 where its last batch kept the instance, else 0: a note for the record
 
     def __init__(
         self,
@@ -59,9 +60,14 @@ class NPCL(Method):
         if threshold not in ("rate", "batch"):
             raise InvalidInput(f"threshold is 'rate' or 'batch', got {threshold!r}")
         self.noise_rate, self.burn_in, self.threshold = noise_rate, burn_in, threshold
+        self.remember("kept", torch.ones(n))
 
     def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
         return soft_hinge(logits, y)
+
+    @property
+    def used(self) -> Tensor:
+        return self.kept
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         margin = margins(outputs.detach(), y)[0]
@@ -71,5 +77,6 @@ class NPCL(Method):
             C = keep**2 * len(y) + keep * (margin <= 0).sum()
         kept = selection((1 - margin).clamp(min=0), C) | (self.clock <= self.burn_in)
         self.idle += ~kept.any()
+        self.kept.index_copy_(0, index, kept.float())
         costs = self.cost(outputs, y, index)
         return torch.where(kept, costs, 0).sum() / kept.sum().clamp(min=1)

@@ -12,14 +12,23 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 from marvel.config import HOW
 from marvel.errors import DataError, InvalidInput, MarvelError, pick
-from marvel.paper import PaperNumber, Verdict, beside, verdict
-from marvel.report.figures import NAMES, Record
+from marvel.experiment import Experiment
+from marvel.experiment.finding import load
+from marvel.paper import beside, verdict
+from marvel.report.cells import NAMES, Record, read_results
+from marvel.report.compared import compare, sheet
+from marvel.report.outside import outside
+from marvel.report.progress import progress
+from marvel.report.schedule import schedule
+from marvel.report.sheet import markdown_table as table
+from marvel.report.words import judgement, mean, paper_mean
+from marvel.results import by_run
 from marvel.runs import write_atomically
 
 MADE = re.compile(r"^<!-- made: (\S+)(?: (\S+))? -->$\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -47,7 +56,7 @@ def accuracy(records: Sequence[Record]) -> str:
         ours = [100 * record["final"]["test_accuracy"] for record in group]
         theirs = beside(group[0]["config"])
         judged = None if theirs is None else verdict(ours, theirs)
-        rows.append([*_setting(group[0]), name, _mean(ours), _theirs(theirs), *_verdict(ours, theirs, judged)])
+        rows.append([*_setting(group[0]), name, mean(ours), paper_mean(theirs), *judgement(ours, theirs, judged)])
     return table(["problem", "noise", "method", "ours", "paper", "difference", "verdict"], rows)
 
 
@@ -74,6 +83,27 @@ def provenance(records: Sequence[Record]) -> str:
     longest = max(record["seconds"] for record in records)
     rows += [["runs", str(len(records))], ["longest run, s; runs share the device", f"{longest:.0f}"]]
     return table(["what", "which"], rows)
+
+
+def experiment(path: Path | None) -> str:
+    """The cells of an experiment that have been run, beside the paper's."""
+    found, records = _measured(path)
+    shown = sheet(found, compare(found, records), only_run=True)
+    below = "\n\n".join(shown.notes[1:])  # how to read it is said once a page
+    return f"{table(shown.headings, shown.rows)}\n\n{below}" if shown.rows else below
+
+
+def _measured(path: Path | None) -> tuple[Experiment, list[Record]]:
+    """An experiment of a checkout, and all that was measured there."""
+    if path is None:
+        raise InvalidInput("this section is made from an experiment: <!-- made: experiment experiments/wait.py -->")
+    return load(path), list(by_run(path.parent.parent / "results").values())
+
+
+def _folder(path: Path | None) -> Path:
+    if path is None or not path.is_dir():
+        raise InvalidInput("this section is made from the folder: <!-- made: progress experiments -->")
+    return path
 
 
 def demo(shown: Record) -> str:
@@ -103,6 +133,33 @@ def methods() -> str:
     return table(["method", "class", "paper", "parameters", "must be told", "overrides", "works in"], rows)
 
 
+def figures(path: Path | None) -> str:
+    """The figures of the paper, from all records of a folder; `python -m marvel.report.figures` draws the pictures."""
+    from marvel.report.cells import Runs
+    from marvel.report.figures.all import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
+def claims(path: Path | None) -> str:
+    """The claims of the paper's prose, judged by all records of a folder."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims import page
+
+    return page(Runs(read_results([_named_file(path)])))
+
+
+def warmups(path: Path | None) -> str:
+    """The warm-up read off the recorded runs of cross entropy that are the paper's, beside its own choice."""
+    from marvel.report.cells import Runs
+    from marvel.report.claims.settings import BINARY, CIFAR
+    from marvel.report.warmups import row
+
+    runs = Runs(read_results([_named_file(path)]))
+    rows = [row(found) for at in (*BINARY, *CIFAR) if (found := runs.of(at.by("ce")))]
+    return table(["problem", "noise", "seeds", "auto", "knee", "peak", "the paper"], rows)
+
+
 def method_pages() -> str:
     """A section for each file of methods, from its docstrings: paper, equation, departures, parameters."""
     from marvel.methods import METHODS
@@ -125,6 +182,13 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "detection": lambda path: detection(read_records(path)),
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
+    "experiment": lambda path: experiment(path),
+    "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
+    "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
+    "schedule": lambda path: schedule(*_measured(path)),
+    "figures": figures,
+    "claims": claims,
+    "warmups": warmups,
     "methods": lambda path: methods(),
     "method-pages": lambda path: method_pages(),
 }
@@ -149,17 +213,14 @@ def rewritten(document: str, root: Path = Path()) -> str:
 
 
 def read_records(path: Path | None) -> list[Record]:
-    """The records of a file, one a line."""
-    found = [_json(path, line) for line in _text(path).splitlines()]
+    """The records of a file, one a line; or of all files of a folder."""
+    if path is not None and path.is_dir():
+        found: list[Record] = list(by_run(path).values())
+    else:
+        found = [_json(path, line) for line in _text(path).splitlines()]
     if not found:
         raise DataError(f"{path} holds no records")
     return found
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -222,36 +283,19 @@ def _rates(rates: Sequence[float]) -> str:
     return f"({said})" if len(rates) > 1 else said
 
 
-def _mean(values: Sequence[float]) -> str:
-    """88.4 (0.2, 5): the mean, the standard deviation where there is one, and of how many runs."""
-    sd = f"{stdev(values):.1f}" if len(values) > 1 else "–"
-    return f"{fmean(values):.1f} ({sd}, {len(values)})"
-
-
-def _theirs(number: PaperNumber | None) -> str:
-    if number is None or number.mean is None:
-        return "–" if number is None else number.note or "–"
-    runs = "–" if number.runs is None else str(number.runs)
-    return f"{number.mean:.1f} ({'–' if number.sd is None else f'{number.sd:.1f}'}, {runs})"
-
-
-def _verdict(ours: Sequence[float], theirs: PaperNumber | None, judged: Verdict | None) -> list[str]:
-    if theirs is None or theirs.mean is None:
-        return ["–", "–"]
-    if judged is None:
-        return [f"{fmean(ours) - theirs.mean:+z.1f}", "none"]
-    return [f"{judged.difference:+z.1f}", f"{'agrees' if judged.agrees else 'differs'} (bound {judged.bound:.1f})"]
-
-
 def _percent(values: Sequence[float | None]) -> str:
     known = [100 * value for value in values if value is not None]
     return f"{fmean(known):.1f}" if known else "–"
 
 
 def _text(path: Path | None) -> str:
+    return _named_file(path).read_text(encoding="utf-8")
+
+
+def _named_file(path: Path | None) -> Path:
     if path is None:
         raise InvalidInput("this section is made from a file: <!-- made: accuracy results/core.jsonl -->")
-    return path.read_text(encoding="utf-8")
+    return path
 
 
 def _json(path: Path | None, text: str) -> Record:

@@ -1,0 +1,302 @@
+"""`marvel bench`"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from marvel.cli.board import Board
+from marvel.cli.flags import flag_values, with_some_settings
+from marvel.cli.process import refuse_torchrun
+from marvel.cli.show import AsJson, percent, print_json, print_table
+from marvel.errors import InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from marvel.config import Config
+    from marvel.engines import Engine, Shown
+    from marvel.experiment import Experiment
+
+FAILED, LEFT, INTERRUPTED = 1, 3, 130
+"""Exit codes: some runs failed; time was over before all were done; Ctrl-C."""
+WIDTH = 8
+"""How many runs fill a GPU."""
+BETWEEN_CHECKPOINTS = 120.0
+"""Seconds, about."""
+
+
+@with_some_settings("root", "device", "threads", "precision", "compile", "workers")
+def bench(
+    experiment: Annotated[
+        str | None,
+        typer.Argument(metavar="EXPERIMENT", help="A name (--list), or a .py or .toml file.", show_default=False),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Some of its runs: data=cifar10,method=marvel,ce", metavar="KEY=VALUE,...")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Other seeds than the experiment's: 0,1,2 or 0-9.", metavar="N,...")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(help="The share of one machine of several: 1/4 to 4/4.", metavar="I/K")
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(help="Stop then: nothing new is begun, and what is going on is saved.", metavar="X"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and what it may cost.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    results: Annotated[
+        Path | None, typer.Option(help="The file of records; default: results/EXPERIMENT.jsonl.", metavar="FILE")
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(help="Where run folders are, from which an interrupted run goes on.", metavar="FOLDER")
+    ] = Path("runs/bench"),
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Epochs between checkpoints; default: about two minutes.", metavar="N")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Runs side by side on the device; default on a GPU: 8.", metavar="N")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Runs in processes of their own; default on a CPU: one a core.", metavar="N")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: the cluster RAY_ADDRESS names.", metavar="NAME")
+    ] = "local",
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
+    **given: Any,
+) -> None:
+    """Do the runs of an experiment that are not done yet.
+
+    A record of each is added to the results; what any file beside it has already is left out. Interrupted, the same
+    command goes on. A run that fails stops no other; it is noted in results/EXPERIMENT.failed.jsonl and tried again
+    next time. Exit code: 0 all done, 1 some failed, 3 time was over, 130 interrupted.
+
+    \b
+    marvel bench --list
+    marvel bench cifar-symmetric --only data=cifar10,method=ce,marvel --seeds 0 --dry-run
+    marvel bench wait --max-seconds 3600
+    marvel bench mine.toml                 # a grid of your own: docs/experiments.md
+    """
+    refuse_torchrun("bench")
+    if as_list:
+        _list(as_json)
+        return
+    if experiment is None:
+        raise InvalidInput(
+            "which experiment? `marvel bench --list` says what there is; a .py or .toml file will do too"
+        )
+    if max_seconds is not None and max_seconds <= 0:
+        raise InvalidInput(f"max-seconds must be positive, got {max_seconds:g}")
+    from marvel.bench import left, work
+    from marvel.experiment import asked
+    from marvel.experiment.finding import find
+    from marvel.results import by_run
+
+    found = asked.only(find(experiment), only or ())
+    configs = found.runs(None if seeds is None else asked.numbers(seeds))
+    configs = configs if shard is None else asked.shard(configs, shard)
+    file = results or Path("results") / f"{found.name}.jsonl"
+    if file.suffix != ".jsonl":
+        raise InvalidInput(f"the file of records should be named *.jsonl, got {file}")
+    todo = left(_as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent))
+    if dry_run:
+        _say_what_would_be_run(found, len(configs), todo, as_json)
+        return
+    began = time.monotonic()
+    with _gently() as stop, Board(_names(found, todo), _costs(todo), quiet or as_json) as board:
+        _follow(
+            work(
+                todo,
+                file,
+                _engine(engine, width, processes, todo),
+                runs=runs,
+                until=None if max_seconds is None else time.time() + max_seconds,
+                module=found.file if found.file is not None and found.file.suffix == ".py" else None,
+                stop=stop,
+            ),
+            board,
+        )
+    unfinished = len(todo) - len(board.done) - len(board.failed)
+    if as_json:
+        numbers: dict[str, float] = {
+            "runs": len(configs),
+            "done_before": len(configs) - len(todo),
+            "done": len(board.done),
+        }
+        failed = {board.names[run]: why for run, why in board.failed.items()}
+        numbers |= {"left": unfinished, "seconds": round(time.monotonic() - began, 1)}
+        print_json({"experiment": found.name, **numbers, "failed": failed, "results": str(file)})
+    else:
+        if not quiet:
+            typer.echo(_in_all(len(configs), len(configs) - len(todo), board, unfinished, file))
+        for why, runs_failed in _by_reason(board).items():
+            print(f"marvel: {why} ({runs_failed})", file=sys.stderr)
+    if stop() or board.failed or unfinished:
+        raise typer.Exit(INTERRUPTED if stop() else FAILED if board.failed else LEFT)
+
+
+def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_every: int | None) -> "list[Config]":
+    """The runs, computed as the flags say."""
+    from marvel.config import config_from
+
+    told = config_from(flags)
+    changes = {name: getattr(told, name) for name in (key.lstrip("-").replace("-", "_") for key in flags)}
+    every = _rhythm if checkpoint_every is None else lambda config: checkpoint_every
+    return [config.but(**changes, checkpoint_every=every(config)) for config in configs]
+
+
+def _rhythm(config: "Config") -> int:
+    """Epochs between checkpoints. A run that is stopped is saved, so they are for those that are killed; and writing
+    those of large networks holds up all that share the device."""
+    from marvel.cost import seconds
+    from marvel.presets import PRESETS
+
+    cost, preset = seconds(config), PRESETS.get(config.data)
+    epochs = config.epochs or (preset.epochs if preset else None)
+    if cost is None or epochs is None:
+        return 10
+    return min(epochs, max(1, round(BETWEEN_CHECKPOINTS * epochs / (cost * WIDTH))))
+
+
+def _engine(name: str, width: int | None, processes: int | None, todo: "Sequence[Config]") -> "Engine":
+    """Side by side on a GPU, in processes on a CPU, or as asked."""
+    from marvel.engines import in_processes, on_ray, side_by_side
+    from marvel.run import device_for
+
+    if name not in ("local", "ray"):
+        raise UnknownName("engine", name, ("local", "ray"))
+    if processes is not None and (width is not None or name == "ray"):
+        raise InvalidInput("--processes goes neither with --width nor with --engine ray: leave out one of them")
+    if name == "ray":
+        return on_ray(width or WIDTH)
+    on_gpu = bool(todo) and device_for(todo[0].device).startswith("cuda")
+    if processes is None and (width is not None or on_gpu):
+        return side_by_side(WIDTH if width is None else width)
+    return in_processes(processes if processes is not None else max(1, min(len(todo), os.cpu_count() or 1)))
+
+
+@contextmanager
+def _gently() -> Iterator[Callable[[], bool]]:
+    """Whether to stop: the first Ctrl-C asks for it, the second does not ask."""
+    asked = threading.Event()
+
+    def on_signal(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        print("marvel: stopping when the epochs going on are done; once more to stop at once", file=sys.stderr)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:
+    """Do the work, and show it."""
+    from marvel.results import identity
+    from marvel.trainer import Epoch
+
+    for config, shown in working:
+        run = identity(config)
+        if isinstance(shown, Epoch):
+            board.epoch(run, shown)
+        elif isinstance(shown, Exception):
+            board.fail(run, str(shown) or repr(shown))
+        else:
+            accuracy = shown["final"]["test_accuracy"]
+            judged = "" if accuracy is None else f"test {percent(accuracy)}, "
+            board.end(run, f"{judged}{shown['seconds']:.0f} s")
+
+
+# ------------------------------------------------------------ what is said
+
+
+def _names(experiment: "Experiment", todo: "Sequence[Config]") -> dict[str, str]:
+    """What to call each run: its place in the table, and its seed."""
+    from marvel.results import identity, whatever_seed
+
+    places = {
+        whatever_seed(identity(cell.config)): ", ".join(filter(None, (cell.group, cell.column, cell.row)))
+        for cell in experiment.cells
+    }
+    runs = {identity(config): config.seed for config in todo}
+    return {run: f"{places[whatever_seed(run)]}, seed {seed}" for run, seed in runs.items()}
+
+
+def _costs(todo: "Sequence[Config]") -> dict[str, float]:
+    from marvel.cost import seconds
+    from marvel.results import identity
+
+    return {identity(config): cost for config in todo if (cost := seconds(config)) is not None}
+
+
+def _list(as_json: bool) -> None:
+    from marvel.cost import seconds
+    from marvel.experiment.finding import available, load
+    from marvel.report.progress import duration
+
+    rows, facts = [], {}
+    for name, path in available().items():
+        found = load(path)
+        runs = found.runs()
+        cost = sum(seconds(config) or 0 for config in runs)
+        rows.append([name, found.title, str(len(runs)), duration(cost)])
+        facts[name] = {"title": found.title, "file": str(path), "cells": len(found.cells), "seeds": list(found.seeds)}
+        facts[name] |= {"seconds": round(cost)}
+    if as_json:
+        print_json(facts)
+    else:
+        print_table(["experiment", "what it shows", "runs", "cost (H200)"], rows)
+
+
+def _say_what_would_be_run(experiment: "Experiment", asked: int, todo: "Sequence[Config]", as_json: bool) -> None:
+    from marvel.config import as_plain
+    from marvel.report.progress import duration
+    from marvel.results import identity
+
+    names, costs = _names(experiment, todo), _costs(todo)
+    whole = sum(costs.values())
+    unknown = len(todo) - len(costs)
+    if as_json:
+        runs = [
+            {"name": names[identity(c)], "seconds": costs.get(identity(c)), "settings": as_plain(c.facts())}
+            for c in todo
+        ]
+        print_json({"experiment": experiment.name, "runs": asked, "done": asked - len(todo), "left": runs})
+        return
+    rows = [[names[identity(c)], duration(costs[identity(c)]) if identity(c) in costs else "–"] for c in todo]
+    if rows:
+        print_table(["run", "cost (H200)"], rows)
+    said = f"{len(todo)} of {asked} runs are to be done"
+    said += f", about {duration(whole)} of one H200 when packed" if whole else ""
+    typer.echo(said + (f"; nothing is known of the cost of {unknown}." if unknown else "."))
+
+
+def _by_reason(board: Board) -> dict[str, str]:
+    """What went wrong, and with which runs."""
+    reasons: dict[str, list[str]] = {}
+    for run, why in board.failed.items():
+        reasons.setdefault(" ".join(why.split()), []).append(board.names[run])
+    return {
+        why: names[0] if len(names) == 1 else f"{len(names)} runs, the first: {names[0]}"
+        for why, names in reasons.items()
+    }
+
+
+def _in_all(asked: int, before: int, board: Board, unfinished: int, file: Path) -> str:
+    said = f"{len(board.done)} runs done" + (f", {len(board.failed)} failed" if board.failed else "")
+    said += f", {unfinished} left: the same command goes on" if unfinished else ""
+    said += f"; {before} of {asked} were done before" if before else ""
+    return f"{said}. The records are in {file}."

@@ -1,0 +1,274 @@
+"""Where runs are done: side by side on one device, in processes of their own, or on a Ray cluster.
+
+An engine takes jobs and yields (which job, what it showed): its epochs, and at last its record or what it raised. A job
+that is stopped ends without either; its run folder goes on from there.
+"""
+
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from marvel import data as datasets
+from marvel.config import Config, as_plain
+from marvel.data.core import Data
+from marvel.errors import InvalidInput, MissingExtra
+from marvel.experiment.finding import load
+from marvel.fast import pack
+from marvel.run import Run
+from marvel.runs import Facts
+from marvel.trainer import Epoch
+
+Shown: TypeAlias = Epoch | Facts | Exception
+Engine: TypeAlias = "Callable[[Sequence[Job], Callable[[], bool]], Iterator[tuple[int, Shown]]]"
+"""(jobs, whether to stop) -> what they show."""
+Loaded: TypeAlias = dict[tuple[str, str | None, int | None], Data]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to do: its settings, its folder where it can be resumed, and when to stop (as `time.time()` counts)."""
+
+    config: Config
+    folder: Path | None = None
+    until: float | None = None
+    module: Path | None = None
+    """A file to load first in another process."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a run raised elsewhere. Exceptions with constructors of their own do not travel; what they say does."""
+
+    kind: str
+    said: str
+
+
+class RunFailed(RuntimeError):
+    """A run failed in another process; `kind` is what it raised."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.said)
+        self.kind = failure.kind
+
+
+def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -> Iterator[Epoch | Facts | None]:
+    """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved."""
+    if _over(job, stop):
+        return
+    run = Run(job.config, job.folder, resume=True, data=data())
+    for shown in run.steps():
+        yield shown
+        if shown is not None and _over(job, stop) and (shown.stage, shown.epoch) != (run.trainer.name, shown.epochs):
+            if shown.stage == run.trainer.name:
+                run.trainer.save(run.method)
+            return
+    assert run.record is not None
+    yield {"asked": as_plain(job.config.facts()), **run.record}
+
+
+def _data(config: Config, loaded: "Loaded") -> Data:
+    """Read once for all runs of a process."""
+    at = config.data, config.root, config.size
+    if at not in loaded:
+        loaded[at] = datasets.load(*at)
+    return loaded[at]
+
+
+def _over(job: Job, stop: Callable[[], bool]) -> bool:
+    return stop() or (job.until is not None and time.time() > job.until)
+
+
+# ------------------------------------------------------------ in this process
+
+
+def side_by_side(width: int) -> Engine:
+    """All on one device, `width` at a time, a step each in turn; the data is read once."""
+    if width < 1:
+        raise InvalidInput(f"width must be at least 1, got {width}")
+
+    def engine(jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[tuple[int, Shown]]:
+        loaded: Loaded = {}
+        going = (steps(job, stop, partial(_data, job.config, loaded)) for job in jobs)
+        for which, shown in pack(going, width):
+            if shown is not None:
+                yield which, shown
+
+    return engine
+
+
+# ------------------------------------------------------------ in processes of their own
+
+
+def in_processes(count: int) -> Engine:
+    """In `count` processes, each of which does one run after another. One that is killed costs the run it was at."""
+    if count < 1:
+        raise InvalidInput(f"processes must be at least 1, got {count}")
+
+    def engine(jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[tuple[int, Shown]]:
+        # Not forked: torch's threads do not survive it.
+        context = multiprocessing.get_context("spawn")
+        told_to_stop = context.Event()
+        rest = list(enumerate(jobs))
+        workers: list[Worker] = []
+        try:
+            while True:
+                if stop():
+                    told_to_stop.set()
+                while rest and _over(rest[0][1], stop):
+                    rest.pop(0)
+                for worker in workers:
+                    if worker.job is None and rest:
+                        worker.give(*rest.pop(0))
+                while rest and len(workers) < count:
+                    workers.append(Worker(context, told_to_stop))
+                    workers[-1].give(*rest.pop(0))
+                busy = [worker for worker in workers if worker.job is not None]
+                if not busy:
+                    return
+                for ready in wait([worker.connection for worker in busy], timeout=0.2):
+                    worker = next(one for one in busy if one.connection is ready)
+                    which = worker.job
+                    assert which is not None
+                    shown = worker.hear()
+                    if shown is not None:
+                        yield which, shown
+                    if worker.job is None and not worker.process.is_alive():
+                        workers.remove(worker)
+        finally:
+            for worker in workers:
+                worker.end()
+
+    return engine
+
+
+class Worker:
+    """A process that does jobs, seen from here; `job` is which one it is at."""
+
+    def __init__(self, context: Any, told_to_stop: Any) -> None:
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there, told_to_stop), daemon=True)
+        self.process.start()
+        there.close()
+        self.job: int | None = None
+
+    def give(self, which: int, job: Job) -> None:
+        self.job = which
+        with suppress(OSError):  # it has died since: heard of next
+            self.connection.send(job)
+
+    def hear(self) -> Shown | None:
+        """What it has to say: of a run that has ended without a record, nothing."""
+        try:
+            shown = self.connection.recv()
+        except (EOFError, OSError):
+            self.job = None
+            self.process.join()
+            return RunFailed(Failure("Died", _last_words(self.process.exitcode or 0)))
+        if not isinstance(shown, Epoch):
+            self.job = None
+        return RunFailed(shown) if isinstance(shown, Failure) else shown
+
+    def end(self) -> None:
+        """At once; what it was at is as its last checkpoint has it."""
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def _work(connection: Any, told_to_stop: Any) -> None:
+    """The whole of such a process: jobs come in; epochs go out, and of each job at last its record, failure or None."""
+    # Ctrl-C reaches every process of a terminal; the first one decides what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    loaded: Loaded = {}
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        record = None
+        try:
+            _prepare(job)
+            for shown in steps(job, told_to_stop.is_set, partial(_data, job.config, loaded)):
+                if isinstance(shown, Epoch):
+                    connection.send(shown)
+                elif shown is not None:
+                    record = shown
+            connection.send(record)
+        except Exception as error:
+            connection.send(Failure(type(error).__name__, str(error) or repr(error)))
+
+
+def _prepare(job: Job) -> None:
+    if job.module is not None:
+        load(job.module)
+
+
+def _last_words(code: int) -> str:
+    why = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return f"the process of the run {why}" + ("; is there enough memory?" if code == -signal.SIGKILL else "")
+
+
+# ------------------------------------------------------------ on a Ray cluster
+
+
+def on_ray(width: int) -> Engine:
+    """On the cluster that RAY_ADDRESS names, or one that Ray starts here: `width` runs a GPU, or one a core.
+
+    Every machine needs Marvel and the data; run folders are found again where they share a disk. Records come back
+    here. Epochs are not shown.
+    """
+    if width < 1:
+        raise InvalidInput(f"width must be at least 1, got {width}")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("--engine ray", "ray", "ray") from None
+
+    def engine(jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[tuple[int, Shown]]:
+        ray.init(ignore_reinit_error=True, log_to_driver=False)
+        has_gpus = ray.cluster_resources().get("GPU", 0) > 0
+        share = {"num_gpus": 1 / width} if has_gpus else {"num_cpus": 1}
+        remote = ray.remote(max_retries=0, **share)(_whole)
+        going = {remote.remote(_from_anywhere(job)): which for which, job in enumerate(jobs)}
+        try:
+            while going and not stop():
+                ready, _ = ray.wait(list(going), num_returns=1, timeout=1.0)
+                for reference in ready:
+                    which = going.pop(reference)
+                    try:
+                        shown = ray.get(reference)
+                    except Exception as error:  # Ray's own: the run's are told as failures
+                        yield which, error
+                        continue
+                    if shown is not None:
+                        yield which, RunFailed(shown) if isinstance(shown, Failure) else shown
+        finally:
+            for reference in going:
+                ray.cancel(reference, force=True)
+
+    return engine
+
+
+def _from_anywhere(job: Job) -> Job:
+    """A worker of Ray's is in a folder of its own."""
+    folder, module = (path and path.resolve() for path in (job.folder, job.module))
+    return replace(job, folder=folder, module=module)
+
+
+def _whole(job: Job) -> Facts | Failure | None:
+    """A run from beginning to end, on whatever machine this is; None where it was stopped."""
+    record = None
+    try:
+        _prepare(job)
+        for shown in steps(job, lambda: False, lambda: None):
+            record = shown if isinstance(shown, dict) else None
+    except Exception as error:
+        return Failure(type(error).__name__, str(error) or repr(error))
+    return record

@@ -1,0 +1,88 @@
+"""A grid written down in a TOML file, for data of one's own.
+
+    title = "Which method suits my data?"
+    seeds = [0, 1, 2]
+
+    [settings]                              # of all runs
+    data = "mine.npz"
+    epochs = 60
+
+    [grid]                                  # every combination is run
+    batch = [64, 128]
+    method = ["ce", "marvel", "marvel+"]
+
+    [options.marvel]                        # a method's own parameters; of a list each is tried
+    wait = [4, 8]
+
+Files are named from where the command is given.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from marvel.config import Config, as_plain, config_from, read_config
+from marvel.errors import InvalidInput, UnknownName
+from marvel.experiment import Cell, Experiment
+
+PARTS = ("title", "seeds", "measures", "settings", "grid", "options")
+
+
+def read_grid(path: Path) -> Experiment:
+    """The experiment in such a file; it is called as the file is."""
+    content = read_config(path)
+    for key in content:
+        if key not in PARTS:
+            raise UnknownName(f"part of {path}", key, PARTS)
+    settings, grid, options = (_table(path, content, part) for part in ("settings", "grid", "options"))
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise InvalidInput(f"{path}: {name} in [grid] should be a list of values, got {values!r}")
+        if name in settings:
+            raise InvalidInput(f"{path}: {name} is in [settings] and in [grid]: leave out one of them")
+    methods = grid.get("method", [settings.get("method", Config.method)])
+    for name in options:
+        if name not in methods:
+            raise InvalidInput(
+                f"{path}: [options.{name}] is of a method that is not run; there is: {', '.join(map(str, methods))}"
+            )
+    axes = [name for name in grid if name not in ("method", "data")]
+    cells = []
+    for values in itertools.product(*grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        method = chosen.get("method", methods[0])
+        for own in _combinations(_table(path, options, method)):
+            config = config_from(settings, chosen, {"method": method, "options": own})
+            varied = {name: as_text(value) for name, value in chosen.items() if name in axes}
+            column = ", ".join(varied.values() if len(axes) == 1 else map(" ".join, varied.items()))
+            tried = {key: value for key, value in own.items() if isinstance(options[method][key], list)}
+            row = method + (f" ({', '.join(f'{k} {as_text(v)}' for k, v in tried.items())})" if tried else "")
+            cells.append(Cell(config.data, column, row, config))
+    seeds = content.get("seeds", [0])
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise InvalidInput(f"{path}: seeds should be a list of whole numbers, got {seeds!r}")
+    measures = tuple(content.get("measures", Experiment.measures))
+    headings = ("data", ", ".join(axes) or "setting", "method")
+    return Experiment(path.stem, str(content.get("title", path.stem)), tuple(cells), tuple(seeds), measures, headings)
+
+
+def _table(path: Path, content: Mapping[str, Any], part: str) -> dict[str, Any]:
+    table = content.get(part, {})
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{path}: [{part}] should be a table of names and values, got {table!r}")
+    return table
+
+
+def _combinations(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lists = [value if isinstance(value, list) else [value] for value in options.values()]
+    return (dict(zip(options, values, strict=True)) for values in itertools.product(*lists))
+
+
+def as_text(value: Any) -> str:
+    """A setting as one writes it: 0.4, or 0.4,0 where it is several."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return ",".join(map(as_text, value)) if isinstance(value, list | tuple) else str(as_plain(value))

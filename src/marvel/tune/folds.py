@@ -1,0 +1,66 @@
+"""Which instances are held out, with their given labels: no clean label is looked at."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from marvel.config import Config
+from marvel.data.core import Data
+from marvel.errors import InvalidInput
+from marvel.plan import seed_of
+from marvel.run import corrupt
+
+
+def deal(labels: npt.NDArray[np.int64], folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """(n,) the fold each instance is held out in, 0 to folds - 1: every class is dealt out evenly, in random order."""
+    if not 2 <= folds <= len(labels):
+        raise InvalidInput(f"{len(labels)} instances can be dealt into 2 to {len(labels)} folds, got {folds}")
+    rng = np.random.default_rng(seed_of(seed, "folds"))
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    found = np.empty(len(labels), dtype=np.int64)
+    found[order] = np.arange(len(labels)) % folds
+    return found
+
+
+class Folds:
+    """A training set with its noise, dealt into folds."""
+
+    def __init__(self, config: Config, data: Data, count: int) -> None:
+        self.data, self.count = data, count
+        self.given = torch.from_numpy(corrupt(config, data).labels)
+        self.truth = data.y if data.clean is None else data.clean
+        self.known = config.noise != "none" or data.clean is not None
+        self.fold = torch.from_numpy(deal(self.given.numpy(), count, config.seed))
+        self._made: dict[int, Data] = {}
+
+    def without(self, fold: int) -> Data:
+        """The instances of the other folds to train on; those of this one, with their given labels, to judge by."""
+        if fold not in self._made:
+            inside = (self.fold != fold).nonzero().squeeze(1)
+            outside = (self.fold == fold).nonzero().squeeze(1)
+            self._made[fold] = replace(
+                self.data,
+                x=self.data.x[inside],
+                y=self.given[inside],
+                clean=self.truth[inside] if self.known else None,
+                test_x=self.data.x[outside],
+                test_y=self.given[outside],
+            )
+        return self._made[fold]
+
+
+def settings_of_fold(config: Config) -> Config:
+    """The noise is in the labels already, and the last epoch counts."""
+    return config.but(
+        noise="none",
+        rate=0.0,
+        rates=(),
+        noise_file=None,
+        hold_out=0.0,
+        protocol="final",
+        ledger=False,
+        checkpoint_every=0,
+    )

@@ -1,0 +1,204 @@
+"""Which run a record is of, and the files of records and failures."""
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marvel.config import HOW, Config, as_plain
+from marvel.errors import DataError, InvalidInput
+from marvel.results import (
+    DIGITS,
+    add,
+    beside,
+    by_run,
+    failures,
+    forget_failure,
+    identity,
+    identity_of,
+    note_failure,
+    records,
+    short,
+    what,
+    whatever_seed,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+# ------------------------------------------------------------ which run
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        {"epochs": 120, "lr": 0.1, "network": "resnet32", "drops": (80, 100)},
+        {"options": {"wait": 8, "warmup": 30}},
+        {"device": "cpu", "precision": "float32", "root": "/data", "threads": 4, "checkpoint_every": 0},
+        {"options": {"wait": 8, "count_warmup": False}},
+        {"momentum": 0.9, "batch": 128, "protocol": "final"},
+    ],
+)
+def test_however_it_is_spelled_it_is_the_same_run(spelled: dict[str, Any]) -> None:
+    plain = Config(data="cifar10", noise="symmetric", rate=0.4, options={"wait": 8})
+    assert identity(plain.but(**spelled)) == identity(plain)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 1},
+        {"rate": 0.2},
+        {"epochs": 60},
+        {"lr": 0.05},
+        {"drops": (40, 80)},
+        {"options": {"wait": 9}},
+        {"options": {}},
+        {"options": {"wait": 8, "warmup": "auto"}},
+        {"batch": 64},
+        {"data": "cifar100"},
+        {"hold_out": 0.1},
+        {"method": "marvel+"},
+    ],
+)
+def test_what_makes_another_run(changed: dict[str, Any]) -> None:
+    plain = Config(data="cifar10", noise="symmetric", rate=0.4, options={"wait": 8})
+    assert identity(plain.but(**changed)) != identity(plain)
+    assert (whatever_seed(identity(plain.but(**changed))) == whatever_seed(identity(plain))) == ("seed" in changed)
+
+
+def test_every_setting_makes_another_run_or_is_of_how() -> None:
+    other = {
+        "data": "cifar100",
+        "noise": "circular",
+        "method": "ce",
+        "options": {"wait": 3},
+        "schedule": "cosine",
+        "optimizer": "adamw",
+        "protocol": "last10",
+        "network": "resnet18",
+        "weights": "some.safetensors",
+        "size": 64,
+        "rates": (0.2, 0.1),
+        "noise_file": "labels.npy",
+        "drops": (1,),
+    }
+    plain = Config(data="cifar10", noise="symmetric", rate=0.4).facts()
+    for key in plain.keys() - HOW:
+        usual = plain[key]
+        new = other[key] if key in other else not usual if isinstance(usual, bool) else (usual or 0) + 1
+        assert what(plain | {key: new}) != what(plain), key
+
+
+def test_a_record_of_before_a_setting_was_added_is_still_of_its_run() -> None:
+    old = {"config": as_plain(Config(data="mine.npz", method="ce").facts()), "asked": {}}
+    asked = as_plain(Config(data="mine.npz", method="ce").facts())
+    del asked["size"], asked["compile"]
+    assert identity_of(old | {"asked": asked}) == identity(Config(data="mine.npz", method="ce"))
+
+
+def test_the_first_records_are_found_by_the_tables() -> None:
+    """They were asked for without `size`, and one of MARVEL+ with its default given outright."""
+    done = by_run(ROOT / "results")
+    assert len([r for r in done.values() if r["environment"]["command"] == "python experiments/core.py"]) == 12
+    cifar = Config(data="cifar10", noise="symmetric", rate=0.4)
+    assert identity(cifar.but(method="ce")) in done
+    plus = cifar.but(method="marvel+", options={"wait": 7})
+    assert done[identity(plus)]["config"]["options"]["among"] == "survivors"
+
+
+def test_a_preset_that_changes_does_not_change_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from marvel.presets import PRESETS
+    from marvel.results import filled
+
+    config = Config(data="cifar10", method="ce")
+    record = {"asked": as_plain(config.facts()), "config": as_plain(filled(config, PRESETS["cifar10"]).facts())}
+    assert identity_of(record) == identity(config)
+    monkeypatch.setitem(PRESETS, "cifar10", replace(PRESETS["cifar10"], epochs=60))
+    assert identity_of(record) != identity(config)
+
+
+# ------------------------------------------------------------ files
+
+
+def record(seed: int = 0, **changes: Any) -> dict[str, Any]:
+    facts = as_plain(Config(data="mine.npz", method="ce", seed=seed).facts())
+    noise = {"name": "symmetric", "realised_rate": 1 / 3, "realised_rate_by_class": [1 / 3, 2 / 3]}
+    curves = {"test_accuracy": [1 / 3, None, 0.5], "removed": [0, 1, 2], "margin_quantiles": [[1 / 3, 2.0], None]}
+    final = {"test_accuracy": 1 / 3}
+    return {"asked": facts, "config": facts, "noise": noise, "curves": curves, "final": final} | changes
+
+
+def test_curves_are_rounded_and_final_numbers_are_not(tmp_path: Path) -> None:
+    add(tmp_path / "a.jsonl", record())
+    (found,) = records(tmp_path / "a.jsonl")
+    third = round(1 / 3, DIGITS)
+    assert found["curves"] == {
+        "test_accuracy": [third, None, 0.5],
+        "removed": [0, 1, 2],
+        "margin_quantiles": [[third, 2.0], None],
+    }
+    assert found["final"] == {"test_accuracy": 1 / 3}
+    assert found["noise"]["realised_rate"] == 1 / 3 and found["noise"]["realised_rate_by_class"][0] == third
+    assert b": " not in (tmp_path / "a.jsonl").read_bytes()
+
+
+def test_a_record_of_the_paper_is_small() -> None:
+    for line in (ROOT / "results" / "core.jsonl").read_bytes().splitlines():
+        assert len(json.dumps(short(json.loads(line)), separators=(",", ":"))) < 30_000
+
+
+def test_all_files_of_a_folder_but_those_of_failures(tmp_path: Path) -> None:
+    add(tmp_path / "a.jsonl", record(0))
+    add(tmp_path / "b.jsonl", record(1))
+    note_failure(tmp_path / "b.jsonl", Config(data="mine.npz", seed=2), InvalidInput("no"))
+    assert sorted(r["config"]["seed"] for r in by_run(tmp_path).values()) == [0, 1]
+    assert by_run(tmp_path / "nowhere") == {}
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    add(tmp_path / "a.jsonl", record())
+    with open(tmp_path / "a.jsonl", "ab") as file:
+        file.write(b"{nonsense}\n")
+    with pytest.raises(DataError, match="a.jsonl is damaged in line 2"):
+        records(tmp_path / "a.jsonl")
+
+
+def _add_many(path: Path, seeds: range) -> None:
+    for seed in seeds:
+        add(path, record(seed))
+
+
+@pytest.mark.slow
+def test_several_processes_may_add_to_one_file(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    path = tmp_path / "a.jsonl"
+    workers = [context.Process(target=_add_many, args=(path, range(k * 50, k * 50 + 50))) for k in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(r["config"]["seed"] for r in records(path)) == list(range(150))
+
+
+def test_a_failure_is_noted_once_and_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "wait.jsonl"
+    first, second = Config(data="mine.npz", seed=0), Config(data="mine.npz", seed=1)
+    assert failures(path) == []
+    forget_failure(path, first)
+    note_failure(path, first, InvalidInput("once"))
+    note_failure(path, second, ValueError("other"))
+    note_failure(path, first, InvalidInput("again"))
+    assert beside(path) == tmp_path / "wait.failed.jsonl"
+    assert [(line["kind"], line["error"]) for line in failures(path)] == [
+        ("ValueError", "other"),
+        ("InvalidInput", "again"),
+    ]
+    assert failures(path)[1]["run"] == identity(first) and failures(path)[1]["asked"]["data"] == "mine.npz"
+    forget_failure(path, second)
+    forget_failure(path, first)
+    assert not beside(path).exists()
