@@ -73,6 +73,7 @@ def write_cleaned(
         run = np.where(margin < 0, run + 1, 0)
         removed_at[(run >= WAIT) & (removed_at == 0) & (epoch > WARMUP + WAIT)] = epoch
         kept = removed_at == 0
+        reach = metrics.reach(margin)
         lines.append(
             {
                 "epoch": epoch,
@@ -83,7 +84,11 @@ def write_cleaned(
                 "removed": int((~kept).sum()),
                 "idle_batches": 0,
                 "margin": {"quantiles": metrics.quantiles(margin), "survivors": metrics.quantiles(margin[kept])},
-                "histogram": {"all": metrics.histogram(margin), "survivors": metrics.histogram(margin[kept])},
+                "histogram": {
+                    "range": list(reach),
+                    "all": metrics.histogram(margin, *reach),
+                    "survivors": metrics.histogram(margin[kept], *reach),
+                },
             }
         )
         folder.append(lines[-1])
