@@ -414,6 +414,32 @@ def test_the_removed_of_a_plain_run_can_be_reviewed(folder: RunFolder, decisions
     assert client.get("/api/run").json()["estimated"] is False
 
 
+NO_RUN = ("nowhere", "a file", "an empty folder")
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"), [*(("report", what) for what in NO_RUN), *(("review", what) for what in (*NO_RUN, "digits"))]
+)
+def test_mistakes_with_the_command(
+    verb: str, what: str, tmp_path: Path, folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from marvel.cli import main
+
+    path = tmp_path / what
+    if what == "a file":
+        path.write_text("")
+    elif what == "an empty folder":
+        path.mkdir()
+    elif what == "digits":  # a run, but not on one's own data
+        folder.path.rename(path)
+        (path / "clean.json").unlink()
+    with pytest.raises(SystemExit) as done:
+        main([verb, str(path)])
+    said = capsys.readouterr()
+    assert done.value.code == 2 and said.out == "" and said.err.count("\n") == 1
+    assert re.search("holds no finished run|not a run on your own data|Not a directory", said.err), said.err
+
+
 @pytest.fixture
 def served(folder: RunFolder, planted: Planted) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`marvel review` in a process of its own, and its address."""

@@ -40,11 +40,10 @@ def review(
     from marvel.runs import RunFolder
 
     folder = RunFolder(run)
-    fingerprint = (folder.config or {}).get("data", {}).get("fingerprint", "")
-    instances = shown(folder)
-    if instances is None:
+    config, instances = folder.config, shown(folder)
+    if config is None or instances is None:
         raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
-    with Decisions(folder.decisions_file, of=fingerprint) as decisions:
+    with Decisions(folder.decisions_file, of=config["data"]["fingerprint"]) as decisions:
         token = new_token()
         app = create_app(folder, decisions, instances, token)
         listener = listen(port)

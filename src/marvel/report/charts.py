@@ -37,7 +37,7 @@ class Scale:
             return [self.low]
         rough = span / about
         power = 10 ** math.floor(math.log10(rough))
-        step = power * next(k for k in (1, 2, 5, 10) if k * power >= rough * 0.999)
+        step = power * next(k for k in (1, 2, 5, 10) if k * power >= 0.7 * rough)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [round(k * step, 10) for k in range(first, last + 1)]

@@ -73,10 +73,11 @@ def write_page(folder: RunFolder, out: Path | None = None, instances: "Instances
 
 def shown(folder: RunFolder) -> "Instances | None":
     """What shows the instances of a run on one's own data; None where the run does not say where its data is."""
-    origin = (folder.found or (folder.config or {}).get("data", {})).get("origin")
-    columns = folder.instances(["row", "id"])
-    if origin is None or len(columns) < 2:
+    config = folder.config
+    origin = None if config is None else (folder.found or config["data"]).get("origin")
+    if origin is None:
         return None
+    columns = folder.instances(["row", "id"])
     from marvel.data.origin import Origin
     from marvel.data.shown import open_instances
 

@@ -332,7 +332,8 @@ class App {
   }
 
   key(event) {
-    if (document.querySelector("dialog[open]") || event.target.closest?.("input, select, textarea")) return;
+    // All there is to type into is in dialogs. (Focus may linger in one that has just been closed.)
+    if (document.querySelector("dialog[open]")) return;
     const undoing = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z";
     if (!undoing && (event.ctrlKey || event.metaKey || event.altKey)) return;
     const pressed = undoing ? "u" : event.key.length === 1 ? event.key.toLowerCase() : event.key;
