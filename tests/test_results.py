@@ -153,6 +153,7 @@ def test_curves_are_rounded_and_final_numbers_are_not(tmp_path: Path) -> None:
     assert b": " not in (tmp_path / "a.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "classes", "epochs", "most"), [("cifar10", 10, 120, 27_000), ("cifar100", 100, 150, 32_000)]
 )

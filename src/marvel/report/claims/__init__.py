@@ -19,15 +19,13 @@ __all__ = ["CLAIMS", "Claim", "Finding", "page"]
 
 def page(runs: Runs) -> str:
     """A line about all, a table, and a section for each, in Markdown."""
-    from marvel.report.sheet import markdown_table as table
-
     verdicts = {claim: claim.verdict(runs) for claim in CLAIMS}
     counts = Counter(verdicts.values())
     order = ("holds", "holds so far", "does not hold", "does not hold so far", "not run")
     summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
-    rows = [[claim.name, claim.where, f"**{verdict}**"] for claim, verdict in verdicts.items()]
-    parts = [f"{len(CLAIMS)} claims: {summary}.", table(["claim", "where", "verdict"], rows)]
-    return "\n\n".join([*parts, *(section(claim, runs) for claim in CLAIMS)])
+    rows = [f"| {claim.name} | {claim.where} | **{verdict}** |" for claim, verdict in verdicts.items()]
+    overview = "\n".join(["| claim | where | verdict |", "| --- | --- | --- |", *rows])
+    return "\n\n".join([f"{len(CLAIMS)} claims: {summary}.", overview, *(section(claim, runs) for claim in CLAIMS)])
 
 
 def section(claim: Claim, runs: Runs) -> str:
