@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from marvel.config import Config, as_plain
+from marvel.config import Config, as_plain, config_from
 from marvel.cost import seconds
 from marvel.experiment import Cell, Experiment
 from marvel.experiment.finding import inside, load
@@ -256,6 +256,22 @@ def test_what_was_tuned_enters_the_grid_and_what_was_not_is_marked(tmp_path: Pat
     assert (note(None), note(entry), note(entry | {"folds": 1})) == (NOT_TUNED, "q 0.3", "q 0.3, one fold")
     assert tuned(problem, "sce", [file]) is None
     assert tuned(problem.but(data="truck-car"), "gce", [file]) is None
+
+
+def test_the_commands_that_tune_name_the_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = runpy.run_path(str(ROOT / "experiments" / "tune_binary.py"))
+    left = program["left"]()
+    untuned = [c for name in TABLES[:2] for c in EXPERIMENTS[name].cells if c.note == NOT_TUNED]
+    assert [identity(config) for config in left] == [identity(cell.config) for cell in untuned]
+    for config in left:
+        words = program["command"](config, 1)
+        assert words[:2] == ["marvel", "tune"] and "--resume" not in words
+        told = dict(zip(words[2::2], words[3::2], strict=True))
+        assert (told.pop("--folds"), told.pop("--save")) == ("1", "results/tuned.json")
+        Path(told.pop("--out")).mkdir(parents=True)  # each its own
+        assert config_from(told) == config
+        assert program["command"](config, 1)[-1] == "--resume"
 
 
 def test_data_that_cannot_be_read_yet_says_so() -> None:

@@ -1,13 +1,14 @@
 """Which run a record is of, and the files of records and failures."""
 
-import json
 import multiprocessing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from marvel.config import HOW, Config, as_plain
+from marvel.data.core import Data
 from marvel.errors import DataError, InvalidInput
 from marvel.results import (
     DIGITS,
@@ -20,10 +21,10 @@ from marvel.results import (
     identity_of,
     note_failure,
     records,
-    short,
     what,
     whatever_seed,
 )
+from marvel.run import train
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -129,8 +130,11 @@ def record(seed: int = 0, **changes: Any) -> dict[str, Any]:
     facts = as_plain(Config(data="mine.npz", method="ce", seed=seed).facts())
     noise = {"name": "symmetric", "realised_rate": 1 / 3, "realised_rate_by_class": [1 / 3, 2 / 3]}
     curves = {"test_accuracy": [1 / 3, None, 0.5], "removed": [0, 1, 2], "margin_quantiles": [[1 / 3, 2.0], None]}
+    histograms = {"10": {"range": [-1.0, 1.0], "all": [3, 3], "survivors": [2, 3], "clean": [1, 2], "noisy": [2, 1]}}
+    histograms["20"] = {"all": [3, 3], "survivors": [2, 3]}  # nothing is known of the labels
     final = {"test_accuracy": 1 / 3}
-    return {"asked": facts, "config": facts, "noise": noise, "curves": curves, "final": final} | changes
+    parts = {"noise": noise, "curves": curves, "histograms": histograms, "final": final}
+    return {"asked": facts, "config": facts, **parts} | changes
 
 
 def test_curves_are_rounded_and_final_numbers_are_not(tmp_path: Path) -> None:
@@ -140,16 +144,34 @@ def test_curves_are_rounded_and_final_numbers_are_not(tmp_path: Path) -> None:
     assert found["curves"] == {
         "test_accuracy": [third, None, 0.5],
         "removed": [0, 1, 2],
-        "margin_quantiles": [[third, 2.0], None],
+        "margin_quantiles": [[0.333, 2.0], None],
     }
+    assert set(found["histograms"]["10"]) == {"range", "survivors", "clean", "noisy"}
+    assert found["histograms"]["20"] == record()["histograms"]["20"]
     assert found["final"] == {"test_accuracy": 1 / 3}
     assert found["noise"]["realised_rate"] == 1 / 3 and found["noise"]["realised_rate_by_class"][0] == third
     assert b": " not in (tmp_path / "a.jsonl").read_bytes()
 
 
-def test_a_record_of_the_paper_is_small() -> None:
-    for line in (ROOT / "results" / "core.jsonl").read_bytes().splitlines():
-        assert len(json.dumps(short(json.loads(line)), separators=(",", ":"))) < 30_000
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "classes", "epochs", "most"), [("cifar10", 10, 120, 27_000), ("cifar100", 100, 150, 32_000)]
+)
+def test_a_record_of_the_paper_is_small(data: str, classes: int, epochs: int, most: int, tmp_path: Path) -> None:
+    """One of so many epochs and classes, on vectors; the counts are multiplied to be those of 50,000 instances."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.arange(2000) % classes
+    x = (2 * torch.randn(classes, 8, generator=g))[y] + torch.randn(2000, 8, generator=g)
+    known = Data(data, x, y, tuple(f"some_class_{k}" for k in range(classes)), x[:97], y[:97])
+    config = Config(
+        data=data, noise="symmetric", rate=0.4, network="mlp", batch=1000, device="cpu", options={"wait": 8}
+    )
+    found = train(config, data=known).record
+    assert found is not None and len(found["curves"]["test_accuracy"]) == epochs
+    for sets in found["histograms"].values():
+        sets |= {of: [25 * count for count in sets[of]] for of in ("all", "survivors", "clean", "noisy")}
+    add(tmp_path / "a.jsonl", {"asked": as_plain(config.facts()), **found})
+    assert 15_000 < (tmp_path / "a.jsonl").stat().st_size < most
 
 
 def test_all_files_of_a_folder_but_those_of_failures(tmp_path: Path) -> None:

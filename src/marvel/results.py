@@ -19,8 +19,9 @@ from marvel.methods import METHODS
 from marvel.presets import PRESETS
 from marvel.runs import Facts, as_json
 
-DIGITS = 6
+DIGITS, MARGIN_DIGITS = 6, 3
 """Decimals of the curves: more would be the larger part of a record, and no picture shows them."""
+MARGINS = ("margin_quantiles", "margin_survivors")
 FAILED = ".failed.jsonl"
 """How the file of failures is named, beside that of the records."""
 
@@ -92,16 +93,22 @@ def add(path: Path, record: Facts) -> None:
 
 
 def short(record: Facts) -> Facts:
-    """The record with its curves, and the rates of single classes, rounded."""
+    """The record as it is kept here: curves and the rates of single classes rounded, and no histogram of all margins
+    where those of right and of wrong labels add up to it. The run folder has it in full."""
     noise = {key: _rounded(value) for key, value in record["noise"].items()}
-    curves = {key: _rounded(curve) for key, curve in record["curves"].items()}
-    return {**record, "noise": noise | {"realised_rate": record["noise"]["realised_rate"]}, "curves": curves}
+    curves = {key: _rounded(c, MARGIN_DIGITS if key in MARGINS else DIGITS) for key, c in record["curves"].items()}
+    histograms = {
+        epoch: {of: counts for of, counts in sets.items() if of != "all" or "clean" not in sets}
+        for epoch, sets in record["histograms"].items()
+    }
+    noise |= {"realised_rate": record["noise"]["realised_rate"]}
+    return {**record, "noise": noise, "curves": curves, "histograms": histograms}
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: Any, digits: int = DIGITS) -> Any:
     if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, DIGITS) if isinstance(value, float) else value
+        return [_rounded(item, digits) for item in value]
+    return round(value, digits) if isinstance(value, float) else value
 
 
 # ------------------------------------------------------------ failures
