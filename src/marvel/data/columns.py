@@ -242,11 +242,12 @@ class _Cells:
         # An n-gram of one text says nothing about others.
         shared = np.flatnonzero(frequency >= (2 if (frequency >= 2).any() else 1))
         directions = min(TEXT, len(shared), len(known) - 1)
-        if directions < 1:
-            return np.zeros((len(texts), 1), dtype=np.float32)
+        if directions < 2:
+            only = counts[:, shared].sum(axis=1)  # of one n-gram, or none
+            return _standardised(np.asarray(only, dtype=np.float64).reshape(-1), self.fit)
         sample = known[np.linspace(0, len(known) - 1, min(SAMPLE, len(known)), dtype=int)]
         weighed = TfidfTransformer(sublinear_tf=True).fit(counts[sample][:, shared]).transform(counts[:, shared])
-        with np.errstate(invalid="ignore"):  # shares of no variance at all, where all texts are one
+        with np.errstate(invalid="ignore", divide="ignore"):  # shares of no variance at all, where all texts are one
             decomposition = TruncatedSVD(directions, random_state=0).fit(weighed[sample])
         x: Floats = decomposition.transform(weighed).astype(np.float32)
         x -= x[self.fit].mean(axis=0)
