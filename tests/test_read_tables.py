@@ -124,6 +124,10 @@ def test_parquet_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 not really")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         datasets.load(str(path))
+    table = pyarrow.Table.from_arrays([pyarrow.array([1, 2]), pyarrow.array([1, 2])], names=["a", "a"])
+    pyarrow.parquet.write_table(table, path)
+    with pytest.raises(DataError, match="several columns called 'a'"):
+        datasets.load(str(path))
 
 
 def test_a_cell_may_be_long(tmp_path: Path) -> None:

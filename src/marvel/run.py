@@ -133,7 +133,7 @@ class Run:
         folder.config = now
 
     def whereabouts(self) -> Facts:
-        """Where data of one's own came from, and what of it was not trained on: for config.json, too long for records."""
+        """Where data of one's own came from, and what was not trained on: for config.json, too long for records."""
         if self.data.origin is None:
             return {}
         return {
