@@ -97,6 +97,8 @@ def test_npy_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     refused("no file of labels", InvalidInput, labels=str(tmp_path / "no.npy"))
     (tmp_path / "y.xml").write_text("")
     refused("labels come from", InvalidInput, labels=str(tmp_path / "y.xml"))
+    (tmp_path / "y.txt").write_bytes(b"caf\xe9\n" * 30)
+    refused("not UTF-8: byte 0xe9 in line 1", labels=str(tmp_path / "y.txt"))
     np.save(tmp_path / "y.npy", Y[:3])
     refused("y has 3 labels for 30 instances", labels=str(tmp_path / "y.npy"))
     np.save(tmp_path / "y.npy", np.array([None] * 30), allow_pickle=True)

