@@ -14,7 +14,7 @@ FINE = 3
 Points = list[tuple[float, float]]
 
 
-def draw(shape: str, rng: np.random.Generator, size: int = 64) -> Image.Image:
+def draw(shape: str, rng: np.random.Generator, size: int = 64, noise: float = 7) -> Image.Image:
     """One image of that shape: its place, size, turn and colours are random."""
     side = size * FINE
     dark, light = rng.integers(20, 120, 3), rng.integers(150, 245, 3)
@@ -30,7 +30,7 @@ def draw(shape: str, rng: np.random.Generator, size: int = 64) -> Image.Image:
     image = Image.new("RGB", (side, side), tuple(map(int, back)))
     image.paste(tuple(map(int, front)), (0, 0, side, side), mask)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.LANCZOS), dtype=float)
-    return Image.fromarray(np.clip(pixels + rng.normal(0, 7, pixels.shape), 0, 255).astype(np.uint8))
+    return Image.fromarray(np.clip(pixels + rng.normal(0, noise, pixels.shape), 0, 255).astype(np.uint8))
 
 
 def _shape(pen: ImageDraw.ImageDraw, shape: str, side: int) -> None:
@@ -78,7 +78,7 @@ class Planted(NamedTuple):
     truth: np.ndarray[Any, Any]
 
 
-def plant(folder: Path, n: int, wrong: float, seed: int = 0, size: int = 64) -> Planted:
+def plant(folder: Path, n: int, wrong: float, seed: int = 0, size: int = 64, noise: float = 7) -> Planted:
     """Draw `n` images, and put the share `wrong` of them into the folder of another shape."""
     rng = np.random.default_rng(seed)
     truth = np.arange(n) % len(SHAPES)
@@ -89,6 +89,6 @@ def plant(folder: Path, n: int, wrong: float, seed: int = 0, size: int = 64) -> 
         (folder / shape).mkdir(parents=True)
     ids = [f"{SHAPES[label]}/{k:04d}.png" for k, label in enumerate(given)]
     for name, label in zip(ids, truth, strict=True):
-        draw(SHAPES[label], rng, size).save(folder / name)
+        draw(SHAPES[label], rng, size, noise).save(folder / name)
     order = np.argsort(ids)  # as a reader of class folders finds them
     return Planted(folder, [ids[k] for k in order], given[order], truth[order])
