@@ -47,3 +47,12 @@ def test_own_arrays_names_the_wrong_rows(
     rows = [int(row) for row in re.findall(r"row (\d+):", said)]
     assert len(rows) == 5 and all(row % 5 == 0 for row in rows)
     assert (tmp_path / "run" / "record.json").is_file()
+
+
+def test_sklearn_classifier_beats_cross_entropy(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("sklearn_classifier.py", capsys)
+    accuracies = dict(re.findall(r"([\w-]+): test accuracy ([\d.]+)%", said))
+    assert float(accuracies["marvel"]) > float(accuracies["ce"]) + 10
+    rightly, removed = map(int, re.findall(r"(\d+) of (\d+) removed", said)[0])
+    assert rightly > 0.85 * removed > 0
+    assert len(re.findall(r"given \w+, suggested \w+", said)) == 5
