@@ -19,6 +19,12 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def found_wrong_labels(said: str) -> None:
+    rightly, removed = map(int, re.findall(r"(\d+) of (\d+) removed", said)[0])
+    assert rightly > 0.85 * removed > 0
+    assert len(re.findall(r"given \w+, suggested \w+", said)) == 5
+
+
 def test_every_example_is_short_and_tested() -> None:
     programs = {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
     assert set(programs) == set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
@@ -56,3 +62,15 @@ def test_the_grid_is_one() -> None:
     assert len(found.runs()) == 12 and {cell.config.method for cell in found.cells} == {"ce", "marvel", "marvel+"}
     shown = sheet(found, compare(found, []))
     assert list(shown.headings[-2:]) == ["memorisation ratio", "detection F1"]
+
+
+def test_sklearn_classifier_beats_cross_entropy(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("sklearn_classifier.py", capsys)
+    accuracies = dict(re.findall(r"([\w-]+): test accuracy ([\d.]+)%", said))
+    assert float(accuracies["marvel"]) > float(accuracies["ce"]) + 10
+    found_wrong_labels(said)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
+def test_lightning_module_finds_the_wrong_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    found_wrong_labels(run("lightning_module.py", capsys))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from marvel.runs import Facts, RunFolder
 
 EVALUATION_BATCH = 2000
+
+Builder = Callable[[int, tuple[int, ...], int], nn.Module]
+"""Number of classes, shape of an instance, seed -> a network; for networks that have no name in `marvel.networks`."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Trainer:
         validation: Labelled | None = None,
         folder: "RunFolder | None" = None,
         name: str = "main",
+        builder: Builder | None = None,
     ) -> None:
         if len(y) != len(source):
             raise InvalidInput(f"expected {len(source)} labels, one for each instance, got {len(y)}")
@@ -92,7 +97,7 @@ class Trainer:
         self.device = torch.device(config.device)
         self.y, self.classes, self.shape = y.to(self.device), classes, shape
         self.clean, self.test, self.validation = clean, test, validation
-        self.folder, self.name = folder, name
+        self.folder, self.name, self.builder = folder, name, builder
         self.fingerprint = hashlib.sha256(self.y.cpu().numpy().tobytes()).hexdigest()
         """What a checkpoint must agree on with the training that goes on from it."""
         self.epoch = 0
@@ -134,6 +139,7 @@ class Trainer:
             self.shape,
             folder=self.folder.stage(name) if self.folder else None,
             name=f"{self.name}/{name}",
+            builder=self.builder,
         )
 
     def train_epoch(self, method: Method) -> Iterator[None]:
@@ -290,16 +296,11 @@ class Trainer:
         return cast(nn.Module, torch.compile(network, dynamic=False)) if self.config.compile else network
 
     def build(self, count: int) -> list[nn.Module]:
-        assert self.config.network is not None
-        built = [
-            networks.build(
-                self.config.network, self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k)
-            )
-            for k in range(count)
-        ]
+        make = self.builder or partial(networks.build, str(self.config.network))
+        built = [make(self.classes, self.shape, seed_of(self.config.seed, self.name, "net", k)) for k in range(count)]
         if self.config.weights:
             for network in built:
-                networks.load_weights(network, self.config.weights)
+                networks.load_weights(cast(networks.Network, network), self.config.weights)
         return list(built)
 
     @property
