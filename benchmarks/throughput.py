@@ -26,7 +26,7 @@ from benchmarks.timing import in_turns, quartiles
 from marvel import networks
 from marvel.data import load
 from marvel.data.core import Data
-from marvel.data.folder import ImageFiles
+from marvel.data.images import ImageFiles
 from marvel.fast import pack
 from marvel.run import Run
 
@@ -101,7 +101,7 @@ def from_files(device: torch.device, network: str, batch: int, rounds: int) -> I
     workers = os.cpu_count() or 1
     with TemporaryDirectory() as folder:
         write_jpegs(Path(folder), FILES)
-        data = load(folder, size=32)
+        data = load(folder, size=32, hold=False)
         assert isinstance(data.x, ImageFiles)
         steps = len(data) // batch
         loops = {

@@ -403,7 +403,7 @@ def test_tune_reads_a_run(marvel: Run) -> None:
     assert list(told["warmup"]) == ["training accuracy, as auto sees it", "training accuracy, its knee"]
     assert [(row["wait"], row["first"]) for row in told["replay"]] == [(2, 3), (3, 4), (4, 5)]
     shown = marvel("tune", "ce", "--replay", "wait=2,3", "--replay", "warmup=1,2").out
-    assert "label recall" in shown and "epoch 3" in shown and "what MARVEL would have done" in shown
+    assert "recall" in shown and "epoch 3" in shown and "what MARVEL would have done" in shown
     marvel(*trained, "--epochs", "6", "--warmup", "1", "--wait", "2", "--out", "m")
     fails(marvel("tune", "m", "--replay", "wait=2..4"), "m removed", "with --until 3")
     assert marvel("tune", "m", "--replay", "wait=2", "--until", "3").code == 0

@@ -186,7 +186,7 @@ def test_ctrl_c_ends_with_the_epoch_and_goes_on(
         (["report", "wiat"], "no experiment 'wiat'; did you mean 'wait'?"),
         (["report", "mine.toml", "--format", "pdf"], "no format 'pdf'"),
         (["report", "mine.toml", "--out", "x.pdf"], "no format is known for x.pdf"),
-        (["report", "."], "is no run folder: there is no config.json in it"),
+        (["report", "."], "holds no finished run"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -437,7 +437,9 @@ def test_mistakes_with_the_command(
         main([verb, str(path)])
     said = capsys.readouterr()
     assert done.value.code == 2 and said.out == "" and said.err.count("\n") == 1
-    assert re.search("holds no finished run|not a run on your own data|Not a directory", said.err), said.err
+    assert re.search("holds no finished run|not a run on your own data|Not a directory|no experiment", said.err), (
+        said.err
+    )
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marvel.cli.show import AsJson, print_json, print_table
-from marvel.errors import FolderError, InvalidInput, UnknownName
+from marvel.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from marvel.report.sheet import Sheet
@@ -66,8 +66,6 @@ def _page(folder: Path, out: Path | None, form: str | None, as_json: bool) -> Pa
     from marvel.report.page import write_page
     from marvel.runs import RunFolder
 
-    if not (folder / "config.json").exists():
-        raise FolderError(f"{folder} is no run folder: there is no config.json in it")
     if form not in (None, "html"):
         raise InvalidInput(f"the report of a run is an HTML page, not {form}: leave out --format")
     path = write_page(RunFolder(folder), out)
