@@ -436,6 +436,9 @@ def test_digits_has_a_fixed_stratified_split() -> None:
 def test_an_unknown_name_says_the_nearest() -> None:
     with pytest.raises(UnknownName, match="no dataset 'cifar-10'; did you mean 'cifar10'"):
         load("cifar-10")
+    for path in ("mine.csv", "photos/train", "~/nowhere.npz"):
+        with pytest.raises(DataError, match="there is no file or folder .*(mine.csv|photos/train|/nowhere.npz)"):
+            load(path)
     assert set(DATASETS) >= {"digits", "boot-sneaker", "truck-car", "cat-dog", "aquatic-fish", "cifar10", "cifar100"}
 
 

@@ -31,7 +31,7 @@ def export(
     What was decided in `marvel review` counts. The input stays as it is; in the new folder are the data and
     corrections.csv, which `marvel train --corrections` and `marvel clean --corrections` read.
 
-    \\b
+    \b
     marvel export runs/photos --out photos-corrected
     marvel export runs/photos --out photos-corrected --accept-above 0.9 --link hard
     """

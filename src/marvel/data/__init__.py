@@ -75,9 +75,11 @@ def load(
         _takes(name_or_path, "a dataset of a known form", told)
         return DATASETS[name_or_path](None if root is None else Path(root))
     path = Path(name_or_path).expanduser()
-    if not path.exists():
-        raise UnknownName("dataset", name_or_path, DATASETS)
     suffix = path.suffix.lower()
+    if not path.exists():
+        if len(path.parts) > 1 or suffix in (*TEXTS, *PARQUETS, ".npz", ".npy"):
+            raise DataError(f"there is no file or folder {path}")
+        raise UnknownName("dataset", name_or_path, DATASETS)
     if path.is_dir() and not is_huggingface(path):
         _takes(path, "a folder of class folders", told)
         return read_folder(path, size, hold, watch, largest)
