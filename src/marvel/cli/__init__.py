@@ -14,6 +14,7 @@ import typer
 
 from marvel import __version__
 from marvel.cli.bench import bench
+from marvel.cli.clean import clean
 from marvel.cli.demo import demo
 from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
@@ -59,6 +60,7 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped, context_settings=EXTRA)(clean)
 app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(export)
 app.command(cls=Grouped)(bench)
@@ -67,7 +69,7 @@ app.command(cls=Grouped, context_settings=EXTRA)(tune)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
-RESUMABLE = {"train", "tune"}
+RESUMABLE = {"train", "clean", "tune"}
 """Verbs whose work goes on with --resume."""
 
 

@@ -42,7 +42,10 @@ class Grouped(TyperCommand):
 
 
 def with_settings(verb: Verb) -> Verb:
-    """The verb, its `**given` spelled out as one flag for each setting; those not given are None."""
+    """The verb, its `**given` spelled out as one flag for each setting; those not given are None.
+
+    A parameter that the verb itself has under a setting's name is the verb's.
+    """
     return with_some_settings(*(name for names in GROUPS.values() for name in names))(verb)
 
 
@@ -51,7 +54,8 @@ def with_some_settings(*names: str) -> Callable[[Verb], Verb]:
 
     def spelled_out(verb: Verb) -> Verb:
         own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        flags = [parameter for parameter in _parameters() if parameter.name in names]
+        others = set(names) - {parameter.name for parameter in own}
+        flags = [parameter for parameter in _parameters() if parameter.name in others]
         verb.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
         return verb
 
