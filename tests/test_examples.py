@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
 from marvel import METHODS
 from marvel.experiment.finding import find
@@ -74,3 +75,12 @@ def test_sklearn_classifier_beats_cross_entropy(capsys: pytest.CaptureFixture[st
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
 def test_lightning_module_finds_the_wrong_labels(capsys: pytest.CaptureFixture[str]) -> None:
     found_wrong_labels(run("lightning_module.py", capsys))
+
+
+def test_huggingface_trainer_finds_the_wrong_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    with torch.random.fork_rng(devices=[]):  # the Trainer seeds the global generator
+        found_wrong_labels(run("huggingface_trainer.py", capsys))
+
+
+def test_accelerate_loop_finds_the_wrong_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    found_wrong_labels(run("accelerate_loop.py", capsys))
