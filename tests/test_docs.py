@@ -96,7 +96,7 @@ def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "..." in words or any(word.isupper() and len(word) > 1 for word in words):
         return  # a form, not a command
     # They take too long for a test, or are of a run that is not here.
-    if words[0] in ("demo", "export", "review", "tune") or " ".join(words).startswith("report runs/"):
+    if words[0] in ("clean", "demo", "export", "review", "tune") or " ".join(words).startswith("report runs/"):
         flags = [word for word in words if word.startswith("--")]
         words, expected = [words[0], "--help"], flags
     else:
