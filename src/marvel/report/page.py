@@ -381,7 +381,8 @@ def _distribution(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _settings(config: Facts, chosen: Facts) -> list[tuple[str, str]]:
     """What was set, and what the run chose itself."""
     options = dict(config.get("options") or {})
-    rows = {key: value for key, value in config.items() if key != "options" and value not in (None, [], "")}
+    skipped = {"options"} | ({"noise", "rate", "oracle_rate"} if config.get("noise", "none") == "none" else set())
+    rows = {key: value for key, value in config.items() if key not in skipped and value not in (None, [], "")}
     rows |= options
     said = [(key.replace("_", " "), _plain(value)) for key, value in rows.items() if key not in chosen]
     return said + [
