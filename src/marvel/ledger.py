@@ -21,13 +21,20 @@ class Ledger:
         """In how many of the first epochs after the warm-up each instance had a positive margin."""
         self.apex = torch.tensor(0)
         """How many of those epochs have passed."""
+        self.trust = torch.zeros(len(y))
+        """The mean of sigmoid(margin) over the epochs seen, the first excepted unless it is the only one."""
+        self.rival = torch.full((len(y),), -1, dtype=torch.int16)
+        """The class its margins were measured against most often, since the warm-up ended; -1: not visited since."""
+        self.lead = torch.zeros(len(y), dtype=torch.int16)
+        """By how many epochs that class leads."""
 
     def state(self) -> dict[str, Tensor]:
-        return {"positives": self.positives, "apex": self.apex}
+        names = ("positives", "apex", "trust", "rival", "lead")
+        return {name: getattr(self, name) for name in names}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        self.positives.copy_(state["positives"])
-        self.apex.copy_(state["apex"])
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
     def line(self, method: Method, seen: Seen) -> dict[str, Any]:
         """The epoch in numbers, taken after `method.step()`."""
@@ -43,6 +50,7 @@ class Ledger:
             "histogram": {"all": metrics.histogram(shown), "survivors": metrics.histogram(kept)},
         }
         self.count_apex(method, margin, mask)
+        self.judge(method, seen)
         if self.clean is not None:
             line |= {
                 "memorisation_ratio": metrics.memorisation_ratio(margin[mask], self.clean[mask]),
@@ -63,6 +71,23 @@ class Ledger:
         if warmup is not None and warmup < passed <= warmup + APEX_EPOCHS:
             self.positives += torch.from_numpy(mask & (margin > 0))
             self.apex += 1
+
+    def judge(self, method: Method, seen: Seen) -> None:
+        """What the epoch says of each label: how far it is to be trusted, and which class competes with it.
+
+        A margin counts by its sigmoid, so that no single epoch decides. The competitor is found by Boyer and Moore's
+        running majority, whatever the margin's sign, and found anew once the warm-up is over.
+        """
+        mask, rival = seen.mask.cpu(), seen.rival.cpu()
+        now, before = seen.margin.cpu().sigmoid(), method.epochs_seen.cpu() - mask.to(torch.int16)
+        mean = torch.where(before <= 1, now, self.trust + (now - self.trust) / before.clamp(min=1))
+        self.trust.copy_(torch.where(mask, mean, self.trust))
+        if method.epoch - 2 in (1, method.chosen.get("warmup")):
+            self.lead.zero_()
+        lead = torch.where(self.rival == rival, self.lead + 1, self.lead - 1)
+        lead = torch.where(mask, lead, self.lead)
+        self.rival.copy_(torch.where(lead < 0, rival, self.rival))
+        self.lead.copy_(lead.clamp(min=0))
 
     def apex_counts(self) -> dict[str, list[int]] | None:
         """How many instances had 0, 1, ... 5 positive margins in those epochs; clean and noisy apart where known."""

@@ -94,6 +94,7 @@ class Seen(NamedTuple):
 
     margin: Tensor  # (n,) its margin, the mean over its visits
     mask: Tensor  # (n,) whether it was visited at all; elsewhere the margin means nothing
+    rival: Tensor  # (n,) the class the margin of its last visit was measured against
 
 
 @dataclass(frozen=True)
@@ -318,7 +319,7 @@ class Method(Memory):
 
         `validation`, the accuracy on a clean validation set where there is one, helps methods that look for their peak.
         """
-        seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0)
+        seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
         self._raise_faults(seen)
         # The running mean over the epochs seen, the first excepted unless it is the only one.
         before = self.epochs_seen

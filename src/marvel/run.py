@@ -20,7 +20,7 @@ from marvel.config import HOW, Config, options_of
 from marvel.data.batches import Resident, Source, Streamed
 from marvel.data.core import Data
 from marvel.data.corrections import correct
-from marvel.data.images import ImageFiles, Watch
+from marvel.data.images import LARGEST, ImageFiles, Watch
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
@@ -54,10 +54,10 @@ class Run:
             validation = self.labelled(held_x, held_y)
         self.data = data
         self.corruption = corrupt(config, data)
-        given = torch.from_numpy(self.corruption.labels)
-        truth = data.y if data.clean is None else data.clean
+        self.truth = data.y if data.clean is None else data.clean
+        given = self.labels()
         # Labels of which nothing is known are not called clean.
-        self.clean = (given == truth) if config.noise != "none" or data.clean is not None else None
+        self.clean = (given == self.truth) if config.noise != "none" or data.clean is not None else None
 
         views = Views(data.mean, data.std, data.augment, data.shape).to(self.device)
         test = None if data.test_x is None or data.test_y is None else self.labelled(data.test_x, data.test_y)
@@ -82,6 +82,10 @@ class Run:
             agree(json.dumps([as_plain(told), self.data.fingerprint()]))
         if self.folder is not None:
             ask_first(partial(self.claim, self.folder, resume))
+
+    def labels(self) -> torch.Tensor:
+        """(n,) the labels to train on."""
+        return torch.from_numpy(self.corruption.labels)
 
     def source(self, x: torch.Tensor | ImageFiles) -> Source:
         """Where batches come from: tensors live on the device, files are read by workers."""
@@ -214,7 +218,7 @@ class Run:
             "epochs_seen": m.epochs_seen,
         }
         if self.clean is not None:
-            columns["clean"] = self.data.y if self.data.clean is None else self.data.clean
+            columns["clean"] = self.truth
         arrays: dict[str, Any] = {name: column.cpu().numpy() for name, column in columns.items()}
         if self.data.origin is not None:
             arrays["row"] = self.data.origin.rows
@@ -242,8 +246,11 @@ def train(
         return run
 
 
-def read(config: Config, watch: Watch | None = None) -> Data:
-    """The data that the settings name, corrected where they say so; `watch` is told how far the reading is."""
+def read(config: Config, watch: Watch | None = None, largest: int = LARGEST) -> Data:
+    """The data that the settings name, corrected where they say so; `watch` is told how far the reading is.
+
+    `largest` is the size of larger images in files, where the settings name none.
+    """
     data = datasets.load(
         config.data,
         config.root,
@@ -254,6 +261,7 @@ def read(config: Config, watch: Watch | None = None) -> Data:
         labels=config.labels,
         columns=config.columns,
         hold={"auto": None, "resident": True, "streamed": False}[config.source],
+        largest=largest,
         watch=watch,
     )
     return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())

@@ -67,7 +67,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Forget the run and its stages: remove the files it wrote, and nothing else."""
-        written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet"]
+        written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet", "clean.json", "issues.csv"]
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
@@ -102,6 +102,11 @@ class RunFolder:
     @found.setter
     def found(self, facts: Facts) -> None:
         write_atomically(self.path / "clean.json", as_json(facts, indent=2))
+
+    def write_issues(self, text: str) -> None:
+        """issues.csv, as `marvel clean` ranks them."""
+        # A file name may hold bytes that are no text in any language.
+        write_atomically(self.path / "issues.csv", text.encode("utf-8", "backslashreplace"))
 
     @property
     def report_file(self) -> Path:
@@ -171,6 +176,15 @@ class RunFolder:
 
         half = {"margin": torch.where(mask, margin, torch.nan).half().cpu(), "weight": weight.half().cpu()}
         write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", save(half))
+
+    def blank_ledger(self, rows: Any) -> None:
+        """Forget the margins and weights of some instances, in every epoch kept."""
+        chosen = torch.as_tensor(rows)
+        for epoch, kept in list(self.ledger()) if len(chosen) else []:
+            mask = ~kept["margin"].isnan()
+            mask[chosen] = False
+            kept["weight"][chosen] = torch.nan
+            self.write_ledger(epoch, kept["margin"], kept["weight"], mask)
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """(epoch, {"margin", "weight"}) of every epoch kept."""

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 from marvel import __version__
+from marvel.cli.clean import clean
 from marvel.cli.demo import demo
 from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
@@ -57,13 +58,14 @@ def marvel(
 
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
+app.command(cls=Grouped, context_settings=EXTRA)(clean)
 app.command(cls=Grouped)(export)
 app.command(cls=Grouped)(report)
 app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(methods)
 app.command(cls=Grouped)(noise)
 
-RESUMABLE = {"train"}
+RESUMABLE = {"train", "clean"}
 """Verbs whose work goes on with --resume."""
 
 

@@ -42,9 +42,13 @@ class Grouped(TyperCommand):
 
 
 def with_settings(verb: Verb) -> Verb:
-    """The verb, its `**given` spelled out as one flag for each setting; those not given are None."""
+    """The verb, its `**given` spelled out as one flag for each setting; those not given are None.
+
+    A parameter that the verb itself has under a setting's name is the verb's.
+    """
     own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    verb.__signature__ = inspect.Signature([*own, *_parameters()])  # type: ignore[attr-defined]
+    others = [p for p in _parameters() if p.name not in {mine.name for mine in own}]
+    verb.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
     return verb
 
 

@@ -49,6 +49,13 @@ class Progress:
             self.told = time.monotonic()
             print(f"{what}: {done}/{total}", file=sys.stderr, flush=True)
 
+    def say(self, line: str) -> None:
+        """A line of its own, above the bars."""
+        if self.bars is not None:
+            self.bars.console.print(line, markup=False, highlight=False)
+        elif self.lines:
+            print(line, file=sys.stderr, flush=True)
+
     def of(self, name: str) -> Callable[["Epoch"], None]:
         """What to watch the training of that name with; trainings inside it get bars of their own."""
 

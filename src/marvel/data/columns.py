@@ -2,13 +2,14 @@
 
     number    standardised; a missing cell becomes the mean, and a second column says that it was missing
     category  a yes/no column for each of the most frequent values, and one for all others
-    text      hashed n-grams of words, of letters where words have no spaces between them
+    text      hashed n-grams of words (of letters, where words have no spaces between them), brought down to few numbers
     vector    a list of numbers in each row, such as an embedding: standardised, number by number
 
 What a column is follows from its cells, and can be said instead. Left out are columns that say nothing (one value),
 that number or name the rows, or that repeat the label.
 """
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,12 @@ from marvel.errors import DataError, InvalidInput, UnknownName
 KINDS = ("number", "category", "text", "leave")
 MOST_VALUES = 50
 """Values of a category that get a column of their own."""
-TEXT = 512
-"""Numbers that a text becomes."""
+TEXT = 64
+"""Numbers that a text becomes, at most."""
+HASHES = 2**16
+"""Numbers that its n-grams are hashed to on the way."""
+SAMPLE = 20_000
+"""Texts that the directions are taken of."""
 SEEN = 1000
 """Texts that are looked at to tell what they are."""
 MOSTLY = 0.9
@@ -42,6 +47,8 @@ class Encoded:
 
     x: Floats
     kinds: dict[str, str]
+    digest: str
+    """A sha256 of what the numbers were made from: those of texts differ in their last bits from machine to machine."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -71,6 +78,7 @@ def encode(
     kinds: dict[str, str] = {}
     notes: list[str] = []
     left: dict[str, str] = {}
+    digest = hashlib.sha256()
     for name in table.column_names:
         cells = _Cells(name, table[name], fit, decimal)
         kind = given.get(name)
@@ -81,6 +89,8 @@ def encode(
         kinds[name] = kind
         if kind != "leave":
             blocks.append(cells.encode(kind, notes))
+            digest.update(f"{name!r} {kind} ".encode())
+            digest.update("\0".join(cells.as_texts()).encode() if kind == "text" else blocks[-1].tobytes())
     if not blocks:
         why = "; ".join(f"'{name}': {reason}" for name, reason in left.items()) or "it has no other than the label"
         raise DataError(f"{what} has no column to learn from ({why}); --columns name=category takes one")
@@ -89,7 +99,7 @@ def encode(
     taken = [f"'{name}' as {kind}" for name, kind in kinds.items() if kind != "leave"]
     shown = ", ".join(taken[:12]) + (f" and {len(taken) - 12} more" if len(taken) > 12 else "")
     notes.append(f"columns are taken as they look, {shown}; --columns says otherwise")
-    return Encoded(np.concatenate(blocks, axis=1), kinds, [f"{what}: {note}" for note in notes])
+    return Encoded(np.concatenate(blocks, axis=1), kinds, digest.hexdigest(), [f"{what}: {note}" for note in notes])
 
 
 class _Cells:
@@ -208,17 +218,39 @@ class _Cells:
         return centred
 
     def _texts(self) -> Floats:
-        from sklearn.feature_extraction.text import HashingVectorizer
+        """Hashed n-grams, weighed by how rare they are, in the few directions in which the texts differ most.
+
+        The hashes themselves are too many for a network: it learns every text by heart, its label with it.
+        """
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
         texts = self.as_texts()
         letters = _without_spaces([text for text in texts if text])
         analyzer, ngrams = ("char", (1, 3)) if letters else ("word", (1, 2))
         hashing = HashingVectorizer(
-            n_features=TEXT, ngram_range=ngrams, analyzer=analyzer, token_pattern=r"(?u)\b\w+\b"
+            n_features=HASHES,
+            ngram_range=ngrams,
+            analyzer=analyzer,
+            token_pattern=r"(?u)\b\w+\b",
+            alternate_sign=False,
+            norm=None,
         )
-        x: Floats = hashing.transform(texts).astype(np.float32).toarray()
+        counts = hashing.transform(texts)
+        known = np.flatnonzero(self.fit)
+        frequency = np.bincount(counts[known].indices, minlength=HASHES)
+        # An n-gram of one text says nothing about others.
+        shared = np.flatnonzero(frequency >= (2 if (frequency >= 2).any() else 1))
+        directions = min(TEXT, len(shared), len(known) - 1)
+        if directions < 1:
+            return np.zeros((len(texts), 1), dtype=np.float32)
+        sample = known[np.linspace(0, len(known) - 1, min(SAMPLE, len(known)), dtype=int)]
+        weighed = TfidfTransformer(sublinear_tf=True).fit(counts[sample][:, shared]).transform(counts[:, shared])
+        with np.errstate(invalid="ignore"):  # shares of no variance at all, where all texts are one
+            decomposition = TruncatedSVD(directions, random_state=0).fit(weighed[sample])
+        x: Floats = decomposition.transform(weighed).astype(np.float32)
         x -= x[self.fit].mean(axis=0)
-        # One deviation for the whole block: a rare word's own is next to nothing.
+        # One deviation for the whole block: the first directions matter most.
         spread = float(np.sqrt((x[self.fit].astype(np.float64) ** 2).mean()))
         return x / np.float32(spread or 1.0)
 

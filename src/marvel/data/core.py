@@ -41,6 +41,7 @@ class Data:
     origin     the file or folder that instances were read from
     set_aside  what is in that file or folder and not among the instances, and why
     notes      what its reader would tell a person, a sentence each
+    digest     a sha256 of what `x` was made from, where that is exact and `x` is not (texts of a table)
     """
 
     name: str
@@ -57,6 +58,7 @@ class Data:
     origin: Origin | None = None
     set_aside: tuple[SetAside, ...] = ()
     notes: tuple[str, ...] = ()
+    digest: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -111,6 +113,9 @@ class Data:
         for part in (self.x, self.y, self.test_x, self.test_y, self.clean):
             if part is None:
                 digest.update(b"none")
+            elif self.digest is not None and (part is self.x or part is self.test_x):
+                rows = b"" if self.origin is None else self.origin.rows.tobytes()
+                digest.update(_kind(part).encode() + self.digest.encode() + rows)
             elif not isinstance(part, Tensor):
                 digest.update(part.facts())
             else:

@@ -262,7 +262,7 @@ def data_of(rows: Rows, options: Options) -> Data:
         )
         notes += encoded.notes
         x = torch.from_numpy(encoded.x[kept])
-        more |= {"mean": (0.0,) * x.shape[1], "std": (1.0,) * x.shape[1]}
+        more |= {"mean": (0.0,) * x.shape[1], "std": (1.0,) * x.shape[1], "digest": encoded.digest}
     y = torch.from_numpy(rows.y[kept])
     inside, outside = torch.from_numpy(np.flatnonzero(~test[kept])), torch.from_numpy(np.flatnonzero(test[kept]))
     notes += check_classes(rows.what, rows.y[kept][~test[kept]], rows.classes)

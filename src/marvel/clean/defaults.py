@@ -1,0 +1,44 @@
+"""What a run takes from the data alone: network, size of the images, epochs, learning rate, batch."""
+
+from typing import Any
+
+from marvel.config import Config, options_of
+from marvel.data.core import Data
+from marvel.data.images import LARGEST
+from marvel.methods import METHODS
+from marvel.presets import PRESETS
+from marvel.run import device_for
+
+CPU_SIZE = 32
+"""The side of larger images in files, on a CPU: there two thousand of them should take a minute or two."""
+SMALL = 16
+"""Images with a shorter side have a network of their own."""
+FEW = 1000
+
+
+def largest(config: Config) -> int:
+    """The size of larger images in files."""
+    return CPU_SIZE if device_for(config.device) == "cpu" else LARGEST
+
+
+def suited(config: Config, data: Data, given: set[str]) -> Config:
+    """The settings with what is not among those `given` chosen to suit the data."""
+    chosen: dict[str, Any] = {"ledger": True}
+    if len(data) < FEW:
+        chosen["batch"] = 32
+    image = len(data.shape) == 3
+    if image and min(data.shape[1:]) >= SMALL and device_for(config.device) == "cpu":
+        # The paper's networks take hours on a CPU.
+        chosen |= {"network": "cnn4-bn", "lr": 0.02}
+        if config.epochs is None:
+            chosen |= {"epochs": 40, "drops": (30,)}
+    elif image and SMALL <= min(data.shape[1:]) <= 64 and config.data not in PRESETS:
+        chosen |= {"network": "resnet32", "lr": 0.1}
+        if config.epochs is None:
+            chosen |= {"epochs": 120, "drops": (80, 100)}
+    if data.origin is not None and data.origin.kind in ("folder", "paths") and image:
+        chosen["size"] = data.shape[-1]  # as it was read, whatever device goes on with it
+    options = dict(config.options)
+    if "warmup" in options_of(METHODS[config.method]):
+        options.setdefault("warmup", "auto")
+    return config.but(**{name: value for name, value in chosen.items() if name not in given}, options=options)

@@ -1,0 +1,213 @@
+"""Two models of the scores of right and wrong labels; both know the scores of the canaries, which are all wrong.
+
+Others are a mixture: a share `pi` has wrong labels, with scores like the canaries', the rest has right ones. That alone
+leaves `pi` open (right labels could have any scores), so each model says one thing more:
+
+    ratio   The lower a score is, the more likely is the label wrong, and the lowest are wrong. Only the ranks of the
+            others among the canaries count. With u the share of canaries below a score, wrong labels are uniform in u,
+            and right ones have the density sum_k rho_k k u^(k-1), k >= kappa: a mixture of Beta(k, 1), fitted by EM.
+            `kappa` is averaged over by its likelihood, flattened by 1 + W/m since the m canaries are a sample too.
+    shape   Scores are bell-shaped. Right labels are a mixture of two normal densities, wrong ones of three, the third
+            being where the right ones are (labels learned by heart). All are fitted by EM to canaries and others
+            together, but how much of the wrong ones each density holds is for the canaries to say.
+
+`ratio` is right where right and wrong overlap and canaries are like real wrong labels; `shape` where there is a gap,
+and then it forgives canaries that are easier than real ones. Neither is right everywhere, so both are asked and their
+answers pooled (`marvel.clean.estimate`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+
+POWERS = np.array([2, 3, 4, 6, 9, 14, 21, 33, 65, 129, 257, 1025.0])
+KAPPAS = POWERS[:9]
+BINS = 120
+LEAST = 0.05
+"""Of a canary, in a cell: one without any would leave nothing to tell right and wrong labels apart by."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a model says: draws of how many of the others are wrong, and the chance that each of them is."""
+
+    wrong: Numbers
+    chance: Numbers
+
+
+def ratio(canaries: Numbers, others: Numbers, right: float, draws: int, rng: np.random.Generator) -> Fit:
+    """`right` is the share of canaries whose false label happens to be the right one."""
+    m, n = len(canaries), len(others)
+    ordered = np.sort(canaries)
+    count = np.unique(np.linspace(0, m, int(np.clip(m / 5, 6, 30)) + 1).round().astype(int)[1:])
+    upper = np.append(ordered, ordered[-1] + 1e-9)
+    cuts = (ordered[count - 1] + upper[count]) / 2
+    cell = np.searchsorted(cuts, others)
+    held = np.bincount(cell, minlength=len(cuts) + 1).astype(float)
+    seen = np.append(np.diff(count, prepend=0), 0.5)  # half a canary beyond the last of them
+    if right > 0:
+        seen = without_right(seen, held, right)
+    models = [np.append(1.0, POWERS[kappa <= POWERS]) for kappa in KAPPAS]
+    edges = _edges(seen[None])
+    fits = [_powers(held, edges, powers) for powers in models]
+    likelihood = np.array([(held * np.log(_mixed(*fit)[0])).sum() for fit in fits])
+    best = int(likelihood.argmax())
+    spread = 1 + fits[best][0][0, 0] * n / m
+    weight = np.exp((likelihood - likelihood.max()) / spread)
+    share = rng.multinomial(draws, weight / weight.sum())
+    wrong, chance = [], np.zeros(len(held))
+    for powers, times in zip(models, share, strict=True):
+        if times:
+            masses = np.maximum(rng.standard_gamma(seen, (times, len(seen))), LEAST)
+            weights, cells = _powers(held, _edges(masses), powers)
+            p = np.clip(cells[..., 0] * weights[:, :1] / _mixed(weights, cells), 0, 1)
+            wrong.append(rng.binomial(held.astype(int), p).sum(axis=1))
+            chance += p.sum(axis=0) / draws
+    return Fit(np.concatenate(wrong).astype(float), falling(chance, held + 1e-3)[cell])
+
+
+def without_right(seen: Numbers, held: Numbers, right: float) -> Numbers:
+    """The canaries in each cell, less those expected to be right by accident, who lie where right labels do.
+
+    Two mixtures of the same two densities: seen/m = (1 - a) W + a R, held/n = pi W + (1 - pi) R, with a = `right`. The
+    others, less what looks wrong, say R.
+    """
+    m, n = seen.sum(), held.sum()
+    wrong = seen / m
+    for _ in range(20):
+        filled = wrong > 0.5 / m
+        pi = min(np.min(held[filled] / n / wrong[filled]), 0.95) if filled.any() else 0.0
+        rest = np.maximum(held / n - pi * wrong, 0)
+        wrong = np.maximum(seen / m - right * rest / rest.sum(), 0)
+        wrong /= wrong.sum()
+    return np.append(np.maximum(wrong * m * (1 - right), LEAST)[:-1], 0.5)
+
+
+def _edges(masses: Numbers) -> Numbers:
+    """(draws, cells) -> (draws, cells + 1), from 0 to 1."""
+    ends = np.cumsum(masses, axis=1)
+    ends /= ends[:, -1:]
+    return np.concatenate([np.zeros((len(masses), 1)), ends], axis=1)
+
+
+def _powers(held: Numbers, edges: Numbers, powers: Numbers) -> tuple[Numbers, Numbers]:
+    """EM for the weights of the densities k u^(k-1), of several draws of the edges at once."""
+    cells = np.diff(edges[..., None] ** powers, axis=-2) + 1e-300
+    weights = np.full((len(edges), len(powers)), 1 / len(powers))
+    for _ in range(150):
+        new = weights * np.einsum("bck,bc->bk", cells, held / _mixed(weights, cells))
+        new /= new.sum(axis=1, keepdims=True)
+        done = np.abs(new - weights).max() < 1e-5
+        weights = new
+        if done:
+            break
+    return weights, cells
+
+
+def _mixed(weights: Numbers, cells: Numbers) -> Numbers:
+    mixed: Numbers = np.einsum("bck,bk->bc", cells, weights)
+    return mixed
+
+
+def shape(canaries: Numbers, others: Numbers, right: float, draws: int, rng: np.random.Generator) -> Fit:
+    """`right` as above."""
+    everyone = np.concatenate([canaries, others])
+    low, high = np.quantile(everyone, [0.002, 0.998])
+    pad = 0.05 * (high - low) + 1e-9
+    edges = np.linspace(low - pad, high + pad, BINS + 1)
+    x = (edges[1:] + edges[:-1]) / 2
+    places = [np.clip(np.searchsorted(edges, scores) - 1, 0, BINS - 1) for scores in (canaries, others)]
+    held = np.bincount(places[1], minlength=BINS).astype(float)
+    first = _Bells(x, np.bincount(places[0], minlength=BINS).astype(float), held)
+    first.fit(right, rounds=150)
+    wrong = []
+    for _ in range(draws):
+        weight = rng.standard_exponential(len(canaries))
+        other = first.again(np.bincount(places[0], weight, BINS).astype(float))
+        other.fit(right, rounds=60)
+        wrong.append(rng.binomial(held.astype(int), other.chance()).sum())
+    return Fit(np.array(wrong, dtype=float), np.interp(others, x, first.chance()))
+
+
+class _Bells:
+    """The normal densities of right and wrong labels, on a grid of scores `x`."""
+
+    def __init__(self, x: Numbers, seen: Numbers, held: Numbers) -> None:
+        self.x, self.seen, self.held = x, seen, held
+        self.finest = 2 * (x[1] - x[0])
+        mean = (seen * x).sum() / seen.sum()
+        spread = max(np.sqrt((seen * (x - mean) ** 2).sum() / seen.sum()), self.finest)
+        n = held.sum()
+        self.pi = float(np.clip((held * (x < mean + spread)).sum() / n / 0.85, 0.01, 0.7))
+        middle = self.quantile(1 - (1 - self.pi) / 2)
+        width = max(self.quantile(1 - 0.16 * (1 - self.pi)) - middle, self.finest)
+        self.mean_w = np.array([mean - 0.3 * spread, mean + spread, middle])
+        self.width_w = np.maximum([0.7 * spread, 1.2 * spread, width], self.finest)
+        self.weight_w = np.array([0.75, 0.2, 0.05])
+        self.mean_r = np.array([middle, middle - 1.5 * width])
+        self.width_r = np.array([width, 2 * width])
+        self.weight_r = np.array([0.85, 0.15])
+
+    def quantile(self, share: float) -> float:
+        at = np.searchsorted(self.held.cumsum(), share * self.held.sum())
+        return float(self.x[min(int(at), len(self.x) - 1)])
+
+    def again(self, seen: Numbers) -> "_Bells":
+        """Other canaries, beginning where this fit ended."""
+        other: Any = object.__new__(_Bells)
+        other.__dict__ |= self.__dict__
+        other.seen = seen
+        return other  # type: ignore[no-any-return]
+
+    def densities(self, mean: Numbers, width: Numbers) -> Numbers:
+        z = (self.x - mean[:, None]) / width[:, None]
+        return np.exp(-0.5 * z * z) / width[:, None] + 1e-300  # a common factor is left out everywhere
+
+    def fit(self, right: float, rounds: int) -> None:
+        n = self.held.sum()
+        for k in range(rounds):
+            each_w, each_r = self.densities(self.mean_w, self.width_w), self.densities(self.mean_r, self.width_r)
+            w, r = self.weight_w @ each_w, self.weight_r @ each_r
+            wrong = self.held * self.pi * w / (self.pi * w + (1 - self.pi) * r)
+            fooled = self.seen * (1 - right) * w / ((1 - right) * w + right * r)
+            of_canaries = fooled * self.weight_w[:, None] * each_w / w
+            of_wrong = of_canaries + wrong * self.weight_w[:, None] * each_w / w + 1e-9
+            of_right = (self.held - wrong + self.seen - fooled) * self.weight_r[:, None] * each_r / r + 1e-9
+            self.mean_w, self.width_w = self.moments(of_wrong)
+            self.mean_r, self.width_r = self.moments(of_right)
+            # Labels learned by heart look like right ones.
+            self.mean_w[2], self.width_w[2] = self.mean_r[0], self.width_r[0]
+            self.weight_w = of_canaries.sum(axis=1) + 0.5
+            self.weight_w = self.weight_w / self.weight_w.sum()
+            self.weight_r = of_right.sum(axis=1) + 0.5
+            self.weight_r = self.weight_r / self.weight_r.sum()
+            before, self.pi = self.pi, float(wrong.sum() / n)
+            if k > 20 and abs(self.pi - before) < 1e-5:
+                break
+
+    def moments(self, weight: Numbers) -> tuple[Numbers, Numbers]:
+        total = weight.sum(axis=1)
+        mean = (weight * self.x).sum(axis=1) / total
+        variance = (weight * (self.x - mean[:, None]) ** 2).sum(axis=1) / total
+        return mean, np.maximum(np.sqrt(variance), self.finest)
+
+    def chance(self) -> Numbers:
+        """Of a wrong label, by score; it never rises with the score."""
+        w = self.weight_w @ self.densities(self.mean_w, self.width_w)
+        r = self.weight_r @ self.densities(self.mean_r, self.width_r)
+        return falling(self.pi * w / (self.pi * w + (1 - self.pi) * r), self.held + 1e-3)
+
+
+def falling(values: Numbers, weight: Numbers) -> Numbers:
+    """The nearest sequence that never rises: neighbours that do are replaced by their mean, until none does."""
+    blocks: list[list[float]] = []  # mean, weight, length
+    for value, heavy in zip(values, weight, strict=True):
+        blocks.append([float(value), float(heavy), 1])
+        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
+            (a, p, k), (b, q, j) = blocks[-2:]
+            blocks[-2:] = [[(a * p + b * q) / (p + q), p + q, k + j]]
+    return np.repeat([block[0] for block in blocks], [int(block[2]) for block in blocks]).clip(0, 1)
