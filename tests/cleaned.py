@@ -93,7 +93,7 @@ def write_cleaned(
         )
         folder.append(lines[-1])
         weight = torch.from_numpy(kept.astype(float))
-        folder.write_ledger(epoch, torch.from_numpy(margin), weight, torch.ones(n, dtype=torch.bool))
+        folder.write_ledger(epoch, torch.from_numpy(margin), weight, torch.from_numpy(~canary))
     quality = margins[1:].mean(axis=0)
     other = (given + rng.integers(1, len(classes), n)) % len(classes)
     suggested = np.where(given != truth, truth, other)
@@ -101,6 +101,12 @@ def write_cleaned(
     suggested = np.where(slips, other, suggested)
     probability = 1 / (1 + np.exp(1.6 * (quality - 0.2)))
     flagged = (quality < 0.6) & ~canary
+    # As of a canary nothing is told but its own label, and a guess at whether that is wrong.
+    probability[canary] = np.where(np.arange(canary.sum()) == 0, 0.9999, 0.01)
+    flagged[np.flatnonzero(canary)[:1]] = estimate
+    quality[canary] = np.nan
+    removed_at[canary] = 0
+    trust = 1 / (1 + np.exp(-quality))
     folder.write_instances(
         {
             "index": np.arange(n),
@@ -109,7 +115,7 @@ def write_cleaned(
             "given": given,
             "suggested": suggested,
             "quality": quality,
-            "label_quality": 1 / (1 + np.exp(-quality)),
+            "label_quality": trust,
             "weight": (removed_at == 0).astype(float),
             "removed_at": removed_at,
             "epochs_seen": np.full(n, EPOCHS),
@@ -118,8 +124,8 @@ def write_cleaned(
             "canary": canary,
         }
     )
-    ranked = [int(i) for i in np.argsort(quality, kind="stable") if flagged[i]]
-    _write_issues(path, ranked, ids, classes, given, suggested, quality, removed_at, probability)
+    listed = sorted(np.flatnonzero(flagged), key=lambda i: (-probability[i] if estimate else 0, trust[i]))
+    _write_issues(path, [int(i) for i in listed], ids, classes, given, suggested, quality, removed_at, probability)
     folder.config = {
         "config": {"data": "shapes", "method": "marvel", "network": "cnn4", "epochs": EPOCHS, "batch": 128, "seed": 0},
         "data": {"name": "shapes", "n": n, "classes": list(classes), "fingerprint": "5ba1" * 16},
@@ -219,7 +225,7 @@ def _write_found(path: Path, n: int, classes: Sequence[str], *columns: Any) -> N
         ]
         if estimate
         else [],
-        "warnings": ["Most of class 'moon' was removed (31 of 48): look at it before you trust the rest."],
+        "warnings": ["most of class 'moon' is removed (31 of 48): look at it"],
         "seconds": 44.0,
     }
     write_atomically(path / "clean.json", as_json(found, indent=2))

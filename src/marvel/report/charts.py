@@ -14,6 +14,9 @@ WIDTH, HEIGHT = 340, 216
 LEFT, RIGHT, TOP, BOTTOM = 42, 10, 12, 36
 """Room around the plot, for what the axes say."""
 
+AROUND = 3
+"""How many times as many labels as are listed a chart of list lengths shows."""
+
 Values = Sequence[float | None]
 
 
@@ -100,14 +103,8 @@ def bars(counts: Sequence[int], told: str, warmup: int | None = None) -> Markup:
     return _chart(marks, x, y, told, "epoch", whole=True)
 
 
-def histogram(
-    edges: Sequence[float],
-    layers: Mapping[str, Sequence[int]],
-    told: str,
-    below: str,
-    mark: tuple[float, str] | None = None,
-) -> Markup:
-    """Counts between edges, the layers stacked in their order; `mark` is a value to point at, and its name."""
+def histogram(edges: Sequence[float], layers: Mapping[str, Sequence[int]], told: str, below: str) -> Markup:
+    """Counts between edges, the layers stacked in their order."""
     x = across(edges[0], edges[-1])
     y = upwards(0, max(1, *(sum(column) for column in zip(*layers.values(), strict=True))))
     marks = []
@@ -117,20 +114,13 @@ def histogram(
             if counts[k]:
                 marks.append(_bar(x(left) + 0.5, x(right) - 0.5, y(base), y(base + counts[k]), f"bar {key}"))
             base += counts[k]
-    if mark is not None and edges[0] <= mark[0] <= edges[-1]:
-        place = x(mark[0])
-        near_right = place > (LEFT + WIDTH) / 2
-        anchor = "end" if near_right else "start"
-        marks.append(_tag("line", x1=place, x2=place, y1=TOP, y2=HEIGHT - BOTTOM, class_="mark"))
-        text = _tag(
-            "text", escape(mark[1]), x=place + (-5 if near_right else 5), y=TOP + 9, text_anchor=anchor, class_="said"
-        )
-        marks.append(text)
     return _chart(marks, x, y, told, below, whole=True)
 
 
 def trade(points: Sequence[Mapping[str, float | None]], chosen: int, told: str) -> Markup:
     """Precision and recall of a list by its length; the length that was chosen is marked."""
+    # Far beyond the list there is nothing to choose.
+    points = [point for k, point in enumerate(points) if k < 2 or float(point["flagged"] or 0) <= AROUND * chosen]
     x, y = across(0, max([1, chosen, *(int(point["flagged"] or 0) for point in points)])), upwards(0, 1)
     marks = []
     for key in ("precision", "recall"):

@@ -19,6 +19,7 @@ from marvel import __version__
 from marvel.errors import FolderError
 from marvel.report import charts
 from marvel.report.figures import NAMES
+from marvel.report.ranking import ranked, suspects
 from marvel.runs import Facts, RunFolder, write_atomically
 
 if TYPE_CHECKING:
@@ -38,7 +39,19 @@ FIELDS = 8
 CLASSES, PAIRS, MATRIX, ASIDE = 24, 12, 14, 200
 """How many rows are shown of what could be long; the page says how many there are besides."""
 
-COLUMNS = ("given", "suggested", "quality", "removed_at", "wrong_probability", "flagged", "canary", "clean")
+COLUMNS = (
+    *(
+        "given",
+        "suggested",
+        "quality",
+        "label_quality",
+        "removed_at",
+        "wrong_probability",
+        "flagged",
+        "canary",
+        "clean",
+    ),
+)
 BINS = 48
 
 
@@ -109,7 +122,7 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
     columns, found = folder.instances(COLUMNS), folder.found
     classes: Sequence[str] = config["data"]["classes"]
     warmup = record.get("chosen", {}).get("warmup")
-    listed = _listed(columns)
+    listed = suspects(columns, ranked(columns))
     gallery = _gallery(folder, columns, classes, listed[:GALLERY], instances)
     aside = (found or config["data"]).get("set_aside", [])
     by_class, pairs = _by_class(columns, classes, found), _pairs(columns, classes, found)
@@ -132,13 +145,14 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "matrix": _matrix(pairs),
         "charts": _charts(record, folder.metrics(), columns, found, warmup),
         "warmup": warmup,
+        "warnings": [_sentence(warning) for warning in found["warnings"]] if found else [],
         "aside": len(aside),
         "set_aside": aside[:ASIDE],
         "settings": _settings(config["config"], record.get("chosen", {})),
         "environment": config["environment"],
         "fingerprint": config["data"]["fingerprint"],
         "seconds": found["seconds"] if found else record["seconds"],
-        "reviewable": found is not None or instances is not None,
+        "reviewable": instances is not None,
         "run": shlex.quote(str(folder.path)),
         "version": __version__,
         "today": f"{date.today():%-d %B %Y}",
@@ -148,32 +162,19 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
 # ------------------------------------------------------------ the suspects
 
 
-def _listed(columns: Mapping[str, Any]) -> Any:
-    """The suspects, the most suspect first: what `clean` listed; else what was removed; else everything."""
-    quality = columns["quality"]
-    if "flagged" in columns:
-        which = columns["flagged"]
-    elif (columns["removed_at"] > 0).any():
-        which = columns["removed_at"] > 0
-    else:
-        which = np.ones(len(quality), dtype=bool)
-    chosen = np.flatnonzero(which & np.isfinite(quality))
-    return chosen[np.argsort(quality[chosen], kind="stable")]
-
-
 def _gallery(
     folder: RunFolder, columns: Mapping[str, Any], classes: Sequence[str], chosen: Any, instances: "Instances | None"
 ) -> list[Suspect]:
     ids = folder.instances(["id"], rows=chosen).get("id", [f"instance {index}" for index in chosen])
     margins = folder.margins(chosen)
-    suspects = []
+    cards = []
     for rank, index in enumerate(map(int, chosen), 1):
         suggested, removed_at = int(columns["suggested"][index]), int(columns["removed_at"][index])
         probability = columns["wrong_probability"][index] if "wrong_probability" in columns else None
         picture, sharp = _picture(instances, index)
         fields = list(instances.fields(index).items()) if instances is not None and picture is None else []
         own = as_list(margins[:, rank - 1])
-        suspects.append(
+        cards.append(
             Suspect(
                 rank=rank,
                 id=str(ids[rank - 1]),
@@ -185,10 +186,10 @@ def _gallery(
                 picture=picture,
                 sharp=sharp,
                 fields=fields[:FIELDS],
-                spark=charts.spark(own, _spark_told(own, removed_at), removed_at) if own else None,
+                spark=charts.spark(own, _spark_told(own, removed_at), removed_at) if any_known(own) else None,
             )
         )
-    return suspects
+    return cards
 
 
 def as_list(margins: Any) -> list[float | None]:
@@ -196,10 +197,12 @@ def as_list(margins: Any) -> list[float | None]:
     return [None if np.isnan(margin) else round(float(margin), 2) for margin in margins]
 
 
+def any_known(margins: Sequence[float | None]) -> bool:
+    return any(margin is not None for margin in margins)
+
+
 def _spark_told(margins: Sequence[float | None], removed_at: int) -> str:
     known = [margin for margin in margins if margin is not None]
-    if not known:
-        return "No margins were recorded."
     told = f"Margins by epoch: first {known[0]:.1f}, last {known[-1]:.1f}, lowest {min(known):.1f}."
     return f"{told} Removed in epoch {removed_at}." if removed_at else told
 
@@ -318,7 +321,7 @@ def _charts(
     made["fan"] = charts.fan(quantiles, _fan_told(quantiles), warmup)
     counts = _removals(columns, len(lines))
     made["removals"] = charts.bars(counts, _removals_told(counts), warmup) if sum(counts) else None
-    made |= _distribution(columns, found)
+    made |= _distribution(columns)
     made["trade"] = None
     if found is not None and found["estimate"] is not None and len(found["curve"]) > 1:
         told = "Expected precision falls and recall rises as more labels are listed."
@@ -347,7 +350,7 @@ def _removals_told(counts: Sequence[int]) -> str:
     return f"{sum(counts):,} instances were removed in all, most of them ({max(counts):,}) in epoch {most}."
 
 
-def _distribution(columns: Mapping[str, Any], found: Facts | None) -> dict[str, Any]:
+def _distribution(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The qualities, parted by what is known best: right and wrong labels; else listed and not; else removed or not."""
     keep = np.isfinite(columns["quality"])
     if "canary" in columns:
@@ -366,12 +369,9 @@ def _distribution(columns: Mapping[str, Any], found: Facts | None) -> dict[str, 
     inside = np.clip(quality, edges[0], edges[-1])
     layers = {"given": inside[suspect], "rest": inside[~suspect]}
     counts = {key: [int(c) for c in np.histogram(values, edges)[0]] for key, values in layers.items()}
-    cut = None
-    if found is not None and found["estimate"] is not None and found["estimate"].get("cut_off") is not None:
-        cut = (float(found["estimate"]["cut_off"]), "cut-off")
     medians = [f"{np.median(values):.1f}" if len(values) else "none" for values in layers.values()]
     told = f"Median quality: {names[0]} {medians[0]}, {names[1]} {medians[1]}."
-    chart = charts.histogram([float(edge) for edge in edges], counts, told, "quality (mean margin)", cut)
+    chart = charts.histogram([float(edge) for edge in edges], counts, told, "quality (mean margin)")
     return {"distribution": chart, "distribution_names": names}
 
 
@@ -381,7 +381,8 @@ def _distribution(columns: Mapping[str, Any], found: Facts | None) -> dict[str, 
 def _settings(config: Facts, chosen: Facts) -> list[tuple[str, str]]:
     """What was set, and what the run chose itself."""
     options = dict(config.get("options") or {})
-    rows = {key: value for key, value in config.items() if key != "options" and value not in (None, [], "")}
+    skipped = {"options"} | ({"noise", "rate", "oracle_rate"} if config.get("noise", "none") == "none" else set())
+    rows = {key: value for key, value in config.items() if key not in skipped and value not in (None, [], "")}
     rows |= options
     said = [(key.replace("_", " "), _plain(value)) for key, value in rows.items() if key not in chosen]
     return said + [
@@ -400,6 +401,10 @@ def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
 
 def _count(value: float) -> str:

@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from marvel.errors import FolderError, InvalidInput
-from marvel.report.page import as_list
+from marvel.report.page import any_known, as_list
+from marvel.report.ranking import Indices, ranked, suspects
 from marvel.review.decisions import ACTIONS, Change, Decisions, Entry
 from marvel.runs import Facts, RunFolder
 
-COLUMNS = ("id", "given", "suggested", "quality", "wrong_probability", "removed_at", "flagged", "canary")
+COLUMNS = (
+    *("id", "given", "suggested", "quality", "label_quality", "wrong_probability", "removed_at", "flagged", "canary"),
+)
 UNDECIDED = 0
 CODES = {action: code for code, action in enumerate(ACTIONS, 1)}
 STATES = ("undecided", "decided", "any", *ACTIONS)
@@ -24,7 +27,6 @@ SCOPES = ("listed", "all")
 PAIRS = 200
 """How many pairs of classes can be chosen from; the most frequent ones."""
 
-Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -59,16 +61,10 @@ class Suspects:
         self.given, self.suggested = columns["given"], columns["suggested"]
         self.quality, self.removed_at = columns["quality"], columns["removed_at"]
         n = len(self.given)
-        # A run of `marvel train` makes no list: there the removed are the suspects.
-        flagged = columns.get("flagged", self.removed_at > 0)
-        canary = columns.get("canary", np.zeros(n, dtype=bool))
         self.probability = columns.get("wrong_probability", np.full(n, np.nan)).astype(np.float64)
         self.estimated = bool(np.isfinite(self.probability).any())
-
-        # What a canary's margins say is about the label it was given on purpose, not about its own.
-        kept = np.flatnonzero(~canary & np.isfinite(self.quality))
-        everything = kept[np.argsort(self.quality[kept], kind="stable")]
-        self.orders: dict[str, Indices] = {"listed": everything[flagged[everything]], "all": everything}
+        everything = ranked(columns)
+        self.orders: dict[str, Indices] = {"listed": suspects(columns, everything), "all": everything}
         self.margins = folder.margins(self.orders["listed"])
         self.place = {int(index): place for place, index in enumerate(self.orders["listed"])}
 
@@ -120,15 +116,14 @@ class Suspects:
         return mask
 
     def item(self, index: int, rank: int) -> Facts:
-        probability = float(self.probability[index])
         return {
             "index": index,
             "rank": rank,
             "id": str(self.ids[index]),
             "given": int(self.given[index]),
             "suggested": int(self.suggested[index]) if self.suggested[index] >= 0 else None,
-            "quality": round(float(self.quality[index]), 3),
-            "probability": round(probability, 4) if np.isfinite(probability) else None,
+            "quality": _known(self.quality[index], 3),
+            "probability": _known(self.probability[index], 4),
             "removed_at": int(self.removed_at[index]),
             **self.state(index),
         }
@@ -142,8 +137,10 @@ class Suspects:
         }
 
     def margins_of(self, index: int) -> list[float | None]:
+        """By epoch; [] where none are kept, as of labels that were flipped on purpose."""
         place = self.place.get(index)
-        return as_list(self.folder.margins([index])[:, 0] if place is None else self.margins[:, place])
+        margins = as_list(self.folder.margins([index])[:, 0] if place is None else self.margins[:, place])
+        return margins if any_known(margins) else []
 
     def progress(self) -> Facts:
         """Of those listed: how many there are, and how many were decided in which way."""
@@ -200,3 +197,7 @@ class Suspects:
         entries = self.decisions.undo(who)
         self.refresh()
         return entries
+
+
+def _known(value: float, digits: int) -> float | None:
+    return round(float(value), digits) if np.isfinite(value) else None

@@ -106,6 +106,7 @@ export class One {
 }
 
 function odds(item) {
+  if (item.probability === null && item.quality === null) return [];
   if (item.probability === null) return [make("span", {}, `quality ${item.quality.toFixed(1).replace("-", "−")}`)];
   const bar = make("span", { class: "meter", "aria-hidden": "true" }, make("i"));
   bar.firstChild.style.width = `${100 * item.probability}%`;
