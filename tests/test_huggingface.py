@@ -201,6 +201,17 @@ def test_evaluation_is_as_ever(tmp_path: Path) -> None:
     assert isinstance(trainer.train_dataset, Images) and trainer.args.remove_unused_columns
 
 
+def test_a_dataset_with_a_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transform that knows no index, on columns that are left where they are."""
+    plain, transformed = Spy(), Spy()
+    trainer_of(tmp_path, plain).train()
+    shown = texts().with_transform(lambda rows: {"input_ids": rows["input_ids"], "label": rows["label"]})
+    monkeypatch.setitem(globals(), "texts", lambda: shown)
+    trainer_of(tmp_path, transformed, remove_unused_columns=False).train()
+    assert transformed.batches == plain.batches
+    assert_same(transformed, plain)
+
+
 def test_a_trainer_of_ones_own(tmp_path: Path) -> None:
     class Own(Trainer):
         def training_step(self, *args: Any, **kwargs: Any) -> Tensor:

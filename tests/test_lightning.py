@@ -213,6 +213,12 @@ def test_it_is_copied_and_extended(pl: Any) -> None:
     assert isinstance(copy.deepcopy(Own()), Own)
 
 
+def test_where_both_are_imported_it_is_of_both() -> None:
+    kinds = [importlib.import_module(name).Callback for name in adapter.PACKAGES]
+    callback = MarvelCallback()
+    assert all(isinstance(callback, kind) for kind in kinds)
+
+
 def test_without_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lightning", "pytorch_lightning", *adapter.PACKAGES):
         monkeypatch.delitem(sys.modules, name, raising=False)

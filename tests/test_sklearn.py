@@ -110,7 +110,7 @@ def test_it_finds_the_wrong_labels_and_names_them() -> None:
     assert (table.given_label[~table.is_label_issue] == table.predicted_label[~table.is_label_issue]).all()
 
 
-@pytest.mark.parametrize("method", [key for key in METHODS if key != "confident-learning"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_by_name(method: str) -> None:
     known: dict[str, Any] = {"noise_rate": 0.2} if "noise_rate" in METHODS[method].needed({}) else {}
     model = MarvelClassifier(method, epochs=3, batch_size=30, lr=0.05, method_params=known)

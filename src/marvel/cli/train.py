@@ -1,6 +1,7 @@
 """`marvel train`"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from marvel.cli.show import AsJson, percent, print_json, print_source, print_tab
 
 if TYPE_CHECKING:
     from marvel.config import Config
+    from marvel.trainer import Epoch
 
 
 @with_settings
@@ -27,6 +29,10 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder; its settings need not be repeated.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Show the epochs in tensorboard, or wandb (offline), as well.", metavar="NAME"),
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
     **given: Any,
@@ -57,7 +63,14 @@ def train(
             data = read(settings, progress.work)
             if not quiet and process() <= 0:
                 print_source(data)
-            run = run_training(settings, folder, resume, progress.of(settings.method), data)
+            show = progress.of(settings.method)
+            with _tracked(track or [], folder, settings) as log:
+
+                def watch(epoch: "Epoch") -> None:
+                    show(epoch)
+                    log(epoch)
+
+                run = run_training(settings, folder, resume, watch, data)
     if process() > 0:
         return
     assert run.record is not None
@@ -69,6 +82,21 @@ def train(
             chosen = ", ".join(f"{words(key)} {value}" for key, value in run.record["chosen"].items())
             typer.echo(f"{settings.method} ran with {chosen}.")
         typer.echo(f"The run is in {folder} ({run.record['seconds']:.0f} s).")
+
+
+@contextmanager
+def _tracked(names: Sequence[str], folder: Path, settings: "Config") -> "Iterator[Callable[[Epoch], None]]":
+    """What shows the epochs elsewhere; closed in the end. Only the first process does so."""
+    if not names or process() > 0:
+        yield lambda epoch: None
+        return
+    from marvel.integrations.tracking import tracker, watching
+
+    with ExitStack() as stack:
+        trackers = [tracker(name, folder, settings.facts()) for name in names]
+        for each in trackers:
+            stack.callback(each.close)
+        yield watching(*trackers)
 
 
 def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tuple[Config, Path]":

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from marvel.errors import InvalidInput, MissingExtra
 from marvel.integrations.state import read_criterion, write_criterion
+from marvel.integrations.tracking import numbers, summary
 from marvel.method import Method
 
 try:
@@ -125,9 +126,7 @@ class _Epochs(TrainerCallback):
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         criterion: Method = self.trainer.criterion
         if criterion.visits.any():
-            seen = criterion.step()
-            right = (seen.margin > 0)[seen.mask].float().mean()
-            self.trainer.log({"marvel/removed": int(criterion.removed.sum()), "marvel/train_accuracy": float(right)})
+            self.trainer.log(numbers({"marvel": summary(criterion, criterion.step())}))
 
 
 class _Places(torch.utils.data.Dataset[dict[str, Any]]):

@@ -21,6 +21,7 @@ from typing import Any
 
 from marvel.distributed import processes
 from marvel.errors import InvalidInput, MissingExtra
+from marvel.integrations.tracking import numbers, summary
 from marvel.method import Method
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -77,9 +78,8 @@ class MarvelCallback:
             self.criterion.train()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        seen = self._step()
-        metrics = {"marvel/removed": seen["removed"], "marvel/train_accuracy": seen["train_accuracy"]}
-        pl_module.log_dict(metrics, sync_dist=processes() > 1)
+        metrics = numbers({"marvel": self._step()})
+        pl_module.log_dict({name: float(value) for name, value in metrics.items()}, sync_dist=processes() > 1)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         if self.open is not None:  # gone on from the very end of the last epoch: nothing was left to train
@@ -104,10 +104,8 @@ class MarvelCallback:
                 "the epoch is over and the criterion was given no index: wrap the training set in marvel.Indexed, and "
                 "call criterion(logits, y, index) in training_step, or use MarvelCallback(feed_index=True)"
             )
-        seen = self.criterion.step()
         self.open = None
-        right = (seen.margin > 0)[seen.mask].float().mean()
-        return {"removed": float(self.criterion.removed.sum()), "train_accuracy": float(right)}
+        return summary(self.criterion, self.criterion.step())
 
     # ------------------------------------------------------------ checkpoints
 

@@ -1,0 +1,142 @@
+"""Tracking, with stand-ins for TensorBoard and Weights & Biases, which are large: how they are called is checked."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from marvel import InvalidInput, Marvel, MissingExtra
+from marvel.cli import main
+from marvel.config import Config
+from marvel.integrations.tracking import (
+    JsonLines,
+    TensorBoard,
+    WeightsAndBiases,
+    numbers,
+    summary,
+    tracker,
+    watching,
+)
+from marvel.run import train
+from marvel.runs import RunFolder
+
+SHORT = Config(data="digits", noise="symmetric", rate=0.4, method="marvel", epochs=2)
+
+
+class Said(list[Any]):
+    """What a stand-in was told, in order."""
+
+
+@pytest.fixture
+def tensorboard(monkeypatch: pytest.MonkeyPatch) -> Said:
+    said = Said()
+
+    class SummaryWriter:
+        def __init__(self, log_dir: str, purge_step: int) -> None:
+            said.append(("open", log_dir, purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            said.append((name, value, step))
+
+        def flush(self) -> None:
+            pass
+
+        def close(self) -> None:
+            said.append("closed")
+
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    return said
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> Said:
+    said = Said()
+
+    class Run:
+        def log(self, numbers: dict[str, float]) -> None:
+            said.append((numbers.pop("epoch"), numbers))
+
+        def finish(self) -> None:
+            said.append("finished")
+
+    def init(**settings: Any) -> Run:
+        said.append(settings)
+        return Run()
+
+    module = ModuleType("wandb")
+    module.init = init  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    return said
+
+
+def test_numbers_are_what_can_be_drawn() -> None:
+    metrics = {"a": 1, "b": 0.5, "no": None, "yes": True, "t": {"x": 2, "u": {"y": 3}}, "many": [1, 2]}
+    assert numbers(metrics) == {"a": 1, "b": 0.5, "t/x": 2, "t/u/y": 3}
+
+
+def test_json_lines_in_a_loop_of_ones_own(tmp_path: Path) -> None:
+    criterion = Marvel(4, 2, warmup=0, wait=1)
+    path = tmp_path / "new" / "metrics.jsonl"
+    for epoch in (1, 2):
+        criterion(torch.tensor([[2.0, 1], [1, 2], [2, 1], [2, 1]]), torch.tensor([0, 0, 0, 1]), torch.arange(4))
+        with JsonLines(path) as log:
+            log.log(summary(criterion, criterion.step()), epoch)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines == [{"epoch": epoch, "removed": 2, "train_accuracy": 0.5} for epoch in (1, 2)]
+
+
+def test_a_run_in_both(tmp_path: Path, tensorboard: Said, wandb: Said) -> None:
+    trackers = (TensorBoard(tmp_path / "board"), WeightsAndBiases(tmp_path / "mine", config={"seed": 0}))
+    train(SHORT, tmp_path / "run", watch=watching(*trackers))
+    for each in trackers:
+        each.close()
+    kept = RunFolder(tmp_path / "run").metrics()
+
+    assert tensorboard[0] == ("open", str(tmp_path / "board"), 1) and tensorboard[-1] == "closed"
+    drawn = {(name, step): value for name, value, step in tensorboard[1:-1]}
+    assert wandb[0] == {
+        "project": "marvel", "name": "mine", "config": {"seed": 0}, "mode": "offline", "dir": str(tmp_path / "mine"),
+    }  # fmt: skip
+    assert wandb[-1] == "finished" and [step for step, _ in wandb[1:-1]] == [1, 2]
+    for line, (step, logged) in zip(kept, wandb[1:-1], strict=True):
+        for name in ("train_loss", "train_accuracy", "removed", "memorisation_ratio", "label_precision"):
+            assert logged[name] == drawn[name, step] == line[name]
+
+
+def test_stages_have_their_names(tmp_path: Path) -> None:
+    train(SHORT.but(method="aum"), watch=watching(JsonLines(tmp_path / "all.jsonl")))
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert any(isinstance(value, dict) and "train_loss" in value for line in lines for value in line.values())
+    assert [line["epoch"] for line in lines if "train_loss" in line] == [1, 2]
+
+
+def test_on_the_command_line(
+    tmp_path: Path, tensorboard: Said, wandb: Said, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--epochs", "2", "--quiet", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as stopped:
+        main([*words, "--track", "tensorboard", "--track", "wandb"])
+    assert not stopped.value.code
+    assert tensorboard[0][1] == str(tmp_path / "run" / "tensorboard") and tensorboard[-1] == "closed"
+    assert wandb[0]["config"]["epochs"] == 2 and wandb[-1] == "finished"
+
+
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    for name in ("tensorboard", "wandb"):
+        with pytest.raises(MissingExtra, match=r"pip install 'marvel-learn\[tracking\]'"):
+            tracker(name, tmp_path, {})
+    with pytest.raises(InvalidInput, match="did you mean 'wandb'"):
+        tracker("wandbb", tmp_path, {})
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--epochs", "2", "--track", "wandb", "--out", str(tmp_path / "run")])
+    assert stopped.value.code == 2 and "marvel-learn[tracking]" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
