@@ -179,6 +179,7 @@ class _Bells:
             of_right = (self.held - wrong + self.seen - fooled) * self.weight_r[:, None] * each_r / r + 1e-9
             self.mean_w, self.width_w = self.moments(of_wrong)
             self.mean_r, self.width_r = self.moments(of_right)
+            self.keep_apart()
             # Labels learned by heart look like right ones.
             self.mean_w[2], self.width_w[2] = self.mean_r[0], self.width_r[0]
             self.weight_w = of_canaries.sum(axis=1) + 0.5
@@ -188,6 +189,12 @@ class _Bells:
             before, self.pi = self.pi, float(wrong.sum() / n)
             if k > 20 and abs(self.pi - before) < 1e-5:
                 break
+
+    def keep_apart(self) -> None:
+        """Right labels have one peak: their second bell is the first one's flank, and no heap where wrong ones lie."""
+        gap = self.mean_r[0] - self.mean_w[0]
+        self.mean_r[1] = max(self.mean_r[1], self.mean_r[0] - gap / 2)
+        self.width_r[1] = max(min(self.width_r[1], gap / 3), self.width_r[0])
 
     def moments(self, weight: Numbers) -> tuple[Numbers, Numbers]:
         total = weight.sum(axis=1)
