@@ -72,10 +72,9 @@ def clean(
     `reading` how far the reading is.
     """
     name = data.name if isinstance(data, Data) else str(data)
-    given = {key.lstrip("-").replace("-", "_"): value for key, value in settings.items()}
-    with together(str(given.get("device", "auto"))):
+    with together(str(settings.get("device", settings.get("--device", "auto")))):
         run = prepare(
-            {**given, "data": name},
+            {**settings, "data": name},
             out,
             resume,
             data if isinstance(data, Data) else None,
@@ -105,7 +104,7 @@ def prepare(
     config = config_from(settings)
     if data is None:
         data = read(config, reading, largest(config))
-    given = {key.lstrip("-").replace("-", "_") for key, value in settings.items() if value is not None}
+    given = {key.lstrip("-").replace("-", "_") for key, value in settings.items() if value is not None}  # as flags too
     return CleanRun(suited(config, data, given), out, resume, data, **how)
 
 

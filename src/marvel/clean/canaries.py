@@ -92,16 +92,17 @@ def plant(given: Labels, classes: int, number: int, rng: np.random.Generator, fe
 def confusions(features: Numbers, given: Labels, classes: int) -> npt.NDArray[np.float64]:
     """P[t, g]: of what looks like class t and is labelled otherwise, the share labelled g; a row of 0: nothing is.
 
-    "Looks like" is said by ridge regression on random features, for every instance by a fit that leaves it out, and
-    the surer half of its answers is taken.
+    "Looks like" is said by ridge regression on random features, for every instance by a fit that leaves it out; of
+    those that look like a class and are labelled otherwise, the surer half is taken.
     """
     scores = left_out(features, given, classes)
     ordered = np.sort(scores, axis=1)
-    sure = ordered[:, -1] - ordered[:, -2]
-    taken = sure >= np.median(sure)
+    sure, looks = ordered[:, -1] - ordered[:, -2], scores.argmax(axis=1)
     table = np.zeros((classes, classes))
-    np.add.at(table, (scores.argmax(axis=1)[taken], given[taken]), 1.0)
-    np.fill_diagonal(table, 0)
+    for t in range(classes):
+        members = np.flatnonzero((looks == t) & (given != t))
+        if len(members):
+            table[t] = np.bincount(given[members[sure[members] >= np.median(sure[members])]], minlength=classes)
     shares: npt.NDArray[np.float64] = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     return shares
 

@@ -17,7 +17,7 @@ answers pooled (`marvel.clean.estimate`).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -115,91 +115,105 @@ def _mixed(weights: Numbers, cells: Numbers) -> Numbers:
 
 def shape(canaries: Numbers, others: Numbers, right: float, draws: int, rng: np.random.Generator) -> Fit:
     """`right` as above."""
-    everyone = np.concatenate([canaries, others])
-    low, high = np.quantile(everyone, [0.002, 0.998])
+    low, high = np.quantile(np.concatenate([canaries, others]), [0.002, 0.998])
     pad = 0.05 * (high - low) + 1e-9
     edges = np.linspace(low - pad, high + pad, BINS + 1)
     x = (edges[1:] + edges[:-1]) / 2
-    places = [np.clip(np.searchsorted(edges, scores) - 1, 0, BINS - 1) for scores in (canaries, others)]
-    held = np.bincount(places[1], minlength=BINS).astype(float)
-    first = _Bells(x, np.bincount(places[0], minlength=BINS).astype(float), held)
-    first.fit(right, rounds=150)
-    wrong = []
-    for _ in range(draws):
-        weight = rng.standard_exponential(len(canaries))
-        other = first.again(np.bincount(places[0], weight, BINS).astype(float))
-        other.fit(right, rounds=60)
-        wrong.append(rng.binomial(held.astype(int), other.chance()).sum())
-    return Fit(np.array(wrong, dtype=float), np.interp(others, x, first.chance()))
+    bins = [np.clip(np.searchsorted(edges, scores) - 1, 0, BINS - 1) for scores in (canaries, others)]
+    held = np.bincount(bins[1], minlength=BINS).astype(float)
+    seen = np.bincount(bins[0], minlength=BINS).astype(float)
+    bells = Bells(x, seen, held).fit(seen[None], right, rounds=150)
+    chance = np.interp(others, x, bells.chance()[0])
+    weight = rng.standard_exponential((draws, len(canaries)))
+    resampled = np.stack([np.bincount(bins[0], w, BINS) for w in weight]).astype(float)
+    bells.fit(resampled, right, rounds=60)
+    return Fit(rng.binomial(held.astype(int), bells.chance()).sum(axis=1).astype(float), chance)
 
 
-class _Bells:
-    """The normal densities of right and wrong labels, on a grid of scores `x`."""
+class Bells:
+    """The normal densities of right and wrong labels on a grid `x` of scores, of several draws of canaries at once.
+
+    (draws, bells) are the means, widths and weights; (draws,) is `pi`.
+    """
 
     def __init__(self, x: Numbers, seen: Numbers, held: Numbers) -> None:
-        self.x, self.seen, self.held = x, seen, held
+        self.x, self.held = x, held
         self.finest = 2 * (x[1] - x[0])
         mean = (seen * x).sum() / seen.sum()
         spread = max(np.sqrt((seen * (x - mean) ** 2).sum() / seen.sum()), self.finest)
-        n = held.sum()
-        self.pi = float(np.clip((held * (x < mean + spread)).sum() / n / 0.85, 0.01, 0.7))
-        middle = self.quantile(1 - (1 - self.pi) / 2)
-        width = max(self.quantile(1 - 0.16 * (1 - self.pi)) - middle, self.finest)
-        self.mean_w = np.array([mean - 0.3 * spread, mean + spread, middle])
-        self.width_w = np.maximum([0.7 * spread, 1.2 * spread, width], self.finest)
-        self.weight_w = np.array([0.75, 0.2, 0.05])
-        self.mean_r = np.array([middle, middle - 1.5 * width])
-        self.width_r = np.array([width, 2 * width])
-        self.weight_r = np.array([0.85, 0.15])
+        pi = float(np.clip((held * (x < mean + spread)).sum() / held.sum() / 0.85, 0.01, 0.7))
+        middle = self.quantile(1 - (1 - pi) / 2)
+        width = max(self.quantile(1 - 0.16 * (1 - pi)) - middle, self.finest)
+        self.pi = np.array([pi])
+        self.mean_w = np.array([[mean - 0.3 * spread, mean + spread, middle]])
+        self.width_w = np.maximum([[0.7 * spread, 1.2 * spread, width]], self.finest)
+        self.weight_w = np.array([[0.75, 0.2, 0.05]])
+        self.mean_r = np.array([[middle, middle - 1.5 * width]])
+        self.width_r = np.array([[width, 2 * width]])
+        self.weight_r = np.array([[0.85, 0.15]])
 
     def quantile(self, share: float) -> float:
         at = np.searchsorted(self.held.cumsum(), share * self.held.sum())
         return float(self.x[min(int(at), len(self.x) - 1)])
 
-    def again(self, seen: Numbers) -> "_Bells":
-        """Other canaries, beginning where this fit ended."""
-        other: Any = object.__new__(_Bells)
-        other.__dict__ |= self.__dict__
-        other.seen = seen
-        return other  # type: ignore[no-any-return]
-
-    def densities(self, mean: Numbers, width: Numbers) -> Numbers:
-        z = (self.x - mean[:, None]) / width[:, None]
-        return np.exp(-0.5 * z * z) / width[:, None] + 1e-300  # a common factor is left out everywhere
-
-    def fit(self, right: float, rounds: int) -> None:
-        n = self.held.sum()
+    def fit(self, seen: Numbers, right: float, rounds: int) -> Self:
+        """EM, from where it is; `seen` (draws, bins) are the canaries."""
         for k in range(rounds):
-            each_w, each_r = self.densities(self.mean_w, self.width_w), self.densities(self.mean_r, self.width_r)
-            w, r = self.weight_w @ each_w, self.weight_r @ each_r
-            wrong = self.held * self.pi * w / (self.pi * w + (1 - self.pi) * r)
-            fooled = self.seen * (1 - right) * w / ((1 - right) * w + right * r)
-            of_canaries = fooled * self.weight_w[:, None] * each_w / w
-            of_wrong = of_canaries + wrong * self.weight_w[:, None] * each_w / w + 1e-9
-            of_right = (self.held - wrong + self.seen - fooled) * self.weight_r[:, None] * each_r / r + 1e-9
+            w, r = self.of_wrong(), self.of_right()
+            all_w, all_r, pi = w.sum(axis=1), r.sum(axis=1), self.pi[:, None]
+            wrong = self.held * pi * all_w / (pi * all_w + (1 - pi) * all_r)
+            fooled = seen * (1 - right) * all_w / ((1 - right) * all_w + right * all_r)
+            of_canaries = (fooled / all_w)[:, None] * w
+            of_wrong = of_canaries + (wrong / all_w)[:, None] * w + 1e-9
+            of_right = ((self.held - wrong + seen - fooled) / all_r)[:, None] * r + 1e-9
             self.mean_w, self.width_w = self.moments(of_wrong)
             self.mean_r, self.width_r = self.moments(of_right)
-            # Labels learned by heart look like right ones.
-            self.mean_w[2], self.width_w[2] = self.mean_r[0], self.width_r[0]
-            self.weight_w = of_canaries.sum(axis=1) + 0.5
-            self.weight_w = self.weight_w / self.weight_w.sum()
-            self.weight_r = of_right.sum(axis=1) + 0.5
-            self.weight_r = self.weight_r / self.weight_r.sum()
-            before, self.pi = self.pi, float(wrong.sum() / n)
-            if k > 20 and abs(self.pi - before) < 1e-5:
+            self.keep_apart()
+            self.weight_w, self.weight_r = shares(of_canaries), shares(of_right)
+            before, self.pi = self.pi, wrong.sum(axis=1) / self.held.sum()
+            if k > 20 and np.abs(self.pi - before).max() < 1e-5:
                 break
+        return self
+
+    def of_wrong(self) -> Numbers:
+        return self.weight_w[..., None] * self.densities(self.mean_w, self.width_w)
+
+    def of_right(self) -> Numbers:
+        return self.weight_r[..., None] * self.densities(self.mean_r, self.width_r)
+
+    def densities(self, mean: Numbers, width: Numbers) -> Numbers:
+        """(draws, bells, bins), but for a common factor."""
+        z = (self.x - mean[..., None]) / width[..., None]
+        bells: Numbers = np.exp(-0.5 * z * z) / width[..., None] + 1e-300
+        return bells
 
     def moments(self, weight: Numbers) -> tuple[Numbers, Numbers]:
-        total = weight.sum(axis=1)
-        mean = (weight * self.x).sum(axis=1) / total
-        variance = (weight * (self.x - mean[:, None]) ** 2).sum(axis=1) / total
+        total = weight.sum(axis=-1)
+        mean = (weight * self.x).sum(axis=-1) / total
+        variance = (weight * (self.x - mean[..., None]) ** 2).sum(axis=-1) / total
         return mean, np.maximum(np.sqrt(variance), self.finest)
 
+    def keep_apart(self) -> None:
+        """Right labels have one peak: their second bell is the first one's flank, and no heap where wrong ones lie.
+
+        Wrong labels learned by heart look like right ones.
+        """
+        gap = self.mean_r[:, 0] - self.mean_w[:, 0]
+        self.mean_r[:, 1] = np.maximum(self.mean_r[:, 1], self.mean_r[:, 0] - gap / 2)
+        self.width_r[:, 1] = np.maximum(np.minimum(self.width_r[:, 1], gap / 3), self.width_r[:, 0])
+        self.mean_w[:, 2], self.width_w[:, 2] = self.mean_r[:, 0], self.width_r[:, 0]
+
     def chance(self) -> Numbers:
-        """Of a wrong label, by score; it never rises with the score."""
-        w = self.weight_w @ self.densities(self.mean_w, self.width_w)
-        r = self.weight_r @ self.densities(self.mean_r, self.width_r)
-        return falling(self.pi * w / (self.pi * w + (1 - self.pi) * r), self.held + 1e-3)
+        """(draws, bins), of a wrong label; it never rises with the score."""
+        w, r, pi = self.of_wrong().sum(axis=1), self.of_right().sum(axis=1), self.pi[:, None]
+        return np.stack([falling(row, self.held + 1e-3) for row in pi * w / (pi * w + (1 - pi) * r)])
+
+
+def shares(weight: Numbers) -> Numbers:
+    """(draws, bells, bins) -> (draws, bells): how much of a draw each bell holds; none holds nothing."""
+    held = weight.sum(axis=-1) + 0.5
+    part: Numbers = held / held.sum(axis=-1, keepdims=True)
+    return part
 
 
 def falling(values: Numbers, weight: Numbers) -> Numbers:

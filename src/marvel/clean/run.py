@@ -62,11 +62,6 @@ class CleanRun(Run):
         cut.check(precision, top)
         self.wanted, self.precision, self.top = canaries, precision, top
         super().__init__(config, out, resume, data)
-        if precision is not None and len(self.canaries) < CLAIM:
-            raise InvalidInput(
-                f"precision {precision:g} can only be promised from {CLAIM} canaries on, and there are "
-                f"{len(self.canaries)}: leave it out, or add --top 100"
-            )
 
     # ------------------------------------------------------------ before
 
@@ -82,6 +77,11 @@ class CleanRun(Run):
         return self.corruption.labels
 
     def labels(self) -> torch.Tensor:
+        if self.precision is not None and len(self.canaries) < CLAIM:
+            raise InvalidInput(
+                f"precision {self.precision:g} can only be promised from {CLAIM} canaries on, and there are "
+                f"{len(self.canaries)}: leave it out, or say how many with --top 100"
+            )
         return torch.from_numpy(self.canaries.planted(self.given))
 
     def looked_at(self) -> npt.NDArray[np.floating[Any]] | None:

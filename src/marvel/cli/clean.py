@@ -81,7 +81,7 @@ def clean(
             precision=precision,
             top=top,
             resume=resume,
-            watch=progress.of(settings.get("method", "marvel")),
+            watch=progress.of(str(settings.get("--method", settings.get("method", "marvel")))),
             expect=expect,
             reading=progress.work,
             **{key: value for key, value in settings.items() if key != "data"},
@@ -111,21 +111,21 @@ def _settings(
         raise InvalidInput(
             f"{file}: to marvel clean, precision is that of the list; give it as a flag, --precision 0.9"
         )
-    settings |= {name[2:].replace("-", "_"): value for name, value in flags.items()}
-    folder = Path(out) if out is not None else default_folder(data, int(settings.get("seed", 0)))
+    settings |= flags
+    folder = (
+        Path(out) if out is not None else default_folder(data, str(settings.get("--seed", settings.get("seed", 0))))
+    )
     before = ask_first(lambda: RunFolder(folder).config) if resume else None
     named = (before or {"config": {}})["config"].get("method", Config.method)
-    kind = pick("method", str(settings.get("method", named)), METHODS)
-    own = {name[2:].replace("-", "_"): value for name, value in own_values(words, kind).items()}
+    kind = pick("method", str(settings.get("--method", settings.get("method", named))), METHODS)
+    own = own_values(words, kind)
     number = _number(canaries)
     if before is not None:
         known = {key: value for key, value in before["config"].items() if key != "precision"}  # of its arithmetic
-        settings = {**known, **settings, "options": {**known["options"], **own}}
+        settings = {**known, **settings}
         if number is None:
             number = (before.get("clean") or {}).get("canaries")
-    else:
-        settings |= own
-    return settings, folder, number
+    return settings | own, folder, number
 
 
 def _number(text: str | None) -> float | None:
@@ -139,7 +139,7 @@ def _number(text: str | None) -> float | None:
         raise InvalidInput(f"canaries is a number of labels, a share, or 0 for none; got {text!r}") from None
 
 
-def default_folder(data: str, seed: int) -> Path:
+def default_folder(data: str, seed: str) -> Path:
     """runs/photos-clean-s0"""
     path = Path(data).resolve()
     tables = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq")
