@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests"))
 from browser import Tab, chromium  # noqa: E402
 from shapes import plant  # noqa: E402
 
-SIZE = (1200, 700)
+SIZE, TALL = (1200, 700), (1200, 900)
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
 def take(run: Path, inside: Path) -> None:
     """The report and the review of a run; `inside` is the folder to be in, so that its path is short."""
     with chromium() as browser:
-        tab = Tab(browser, SIZE, offline=True)
+        tab = Tab(browser, TALL, offline=True)
         tab.page.goto((run / "report.html").as_uri())
         save(tab, "report.png")
         tab.close()
@@ -68,7 +68,7 @@ def review(tab: Tab, address: str) -> None:
     tab.page.keyboard.press("Escape")
     tab.page.keyboard.press("g")
     tab.page.wait_for_timeout(2000)
-    for key in ("ArrowDown", "ArrowRight", "Space", "ArrowRight", "Space"):
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Space", "ArrowRight", "Space"):
         tab.page.keyboard.press(key)
     save(tab, "review-grid.png")
 
