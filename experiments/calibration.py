@@ -5,7 +5,7 @@
     python experiments/calibration.py --data cifar10n-worst --seeds 0-9 --width 8  # human noise
     python -m marvel.report.tables docs/clean.md                                   # the table, from the records
 
-One record a line goes to results/calibration-DATA.jsonl; what is there already is left out.
+One record a line goes to results/clean/calibration-DATA.jsonl; what is there already is left out.
 """
 
 import argparse
@@ -68,9 +68,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="default: the problem's own")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--width", type=int, default=1, help="runs that share the device")
-    parser.add_argument("--results", type=Path, help="default: results/calibration-DATA.jsonl")
+    parser.add_argument("--results", type=Path, help="default: results/clean/calibration-DATA.jsonl")
     args = parser.parse_args()
-    results = args.results or Path(f"results/calibration-{args.data}.jsonl")
+    results = args.results or Path(f"results/clean/calibration-{args.data}.jsonl")
     done = [record["asked"] for record in records(results)]
     todo = [settings for settings in settings_of(args) if settings not in done]
     data = datasets.load(args.data, args.root)

@@ -14,7 +14,7 @@ Two parts, since a machine with a GPU may lack cleanlab:
     python experiments/detection.py train --out runs/tiny --data digits --epochs 20    # small, to try it
 
 `train` leaves one .npz a setting: our ranking and list, and out-of-fold probabilities in half precision. `judge` writes
-results/detection.jsonl.
+results/clean/detection.jsonl.
 """
 
 import argparse
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="default: the problem's own")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--width", type=int, default=FOLDS, help="folds that share the device")
-    parser.add_argument("--results", type=Path, default=Path("results/detection.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path("results/clean/detection.jsonl"))
     args = parser.parse_args()
     train(args) if args.part == "train" else judge(args)
 
