@@ -61,7 +61,7 @@ def test_the_automatic_rule_is_that_of_the_method(at: int) -> None:
     for accuracy in curve:
         margin = torch.where(torch.arange(n) < round(accuracy * n), 1.0, -1.0)
         if method.warmup is None:
-            method.look_for_plateau(Seen(margin, torch.ones(n, dtype=torch.bool)))
+            method.look_for_plateau(Seen(margin, torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int16)))
             method.epoch += 1
     assert method.warmup is not None
     assert automatic(curve, epochs, n) == method.warmup
