@@ -104,6 +104,9 @@ def check(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         words = [*words, "--epochs", "1", "--device", "cpu", "--workers", "0", "--quiet"]
         words += ["--resume"] if "--out" in words and Path(words[words.index("--out") + 1]).exists() else []
         words += ["--out", f"runs/{len(list(Path().glob('runs/*')))}"] if "--out" not in words else []
+    if words[0] == "clean" and "--help" not in words:
+        words = [*words, "--epochs", "1", "--device", "cpu", "--workers", "0", "--quiet"]
+        words += ["--out", f"runs/{len(list(Path().glob('runs/*')))}"] if "--out" not in words else []
     if words[0] == "noise" and "--out" in words:
         words = [*words, "--force"]
     with pytest.raises(SystemExit) as stopped:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from marvel.config import HOW
 from marvel.errors import DataError, InvalidInput, MarvelError, pick
@@ -30,6 +31,14 @@ DETECTION = {
     "label_recall": "label recall",
     "detection_auroc": "detection AUROC",
     "detection_best_f1": "best detection F1",
+}
+CLAIMS = {
+    "detection_precision": "detection precision",
+    "detection_recall": "detection recall",
+    "detection_f1": "detection F1",
+    "detection_best_f1": "best detection F1",
+    "detection_ap": "detection AP",
+    "suggestion_accuracy": "suggestions right",
 }
 DEMO = {
     "test_accuracy": "test accuracy",
@@ -59,6 +68,33 @@ def detection(records: Sequence[Record]) -> str:
         numbers = [_percent([record["final"].get(key) for record in group]) for key in DETECTION]
         rows.append([*_setting(group[0]), f"{100 * wrong:.1f}", name, *numbers])
     return table(["problem", "noise", "wrong labels", "method", *DETECTION.values()], rows)
+
+
+def calibration(records: Sequence[Record]) -> str:
+    """What `marvel clean` claimed beside the truth: one row for each noise, the means over its seeds."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record["config"][key] for key in ("data", "noise", "rate")), []).append(record)
+    rows = []
+    for (data, noise, rate), group in sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))):
+        claimed = [record for record in group if record["estimate"] is not None]
+        truth = [record["final"]["wrong_labels"] for record in claimed]
+        wrong = [record["estimate"]["wrong"] for record in claimed]
+        covered = sum(one["low"] <= t <= one["high"] for one, t in zip(wrong, truth, strict=True))
+        final = [record["final"] for record in claimed]
+        rows.append(
+            [
+                " ".join([data, *([noise, f"{100 * rate:g} %"] if noise != "none" else ["as it is"])]),
+                f"{fmean(truth):.0f}",
+                f"{fmean(one['value'] for one in wrong):.0f}",
+                f"{fmean(one['low'] for one in wrong):.0f} to {fmean(one['high'] for one in wrong):.0f}",
+                f"{covered} of {len(claimed)}",
+                _percent([record["estimate"]["precision"] for record in claimed]),
+                *(_percent([one[key] for one in final]) for key in CLAIMS),
+            ]
+        )
+    headings = ["labels", "wrong", "estimate", "interval", "intervals that cover", "expected precision"]
+    return table([*headings, *CLAIMS.values()], rows)
 
 
 def provenance(records: Sequence[Record]) -> str:
@@ -123,6 +159,7 @@ def method_pages() -> str:
 SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "accuracy": lambda path: accuracy(read_records(path)),
     "detection": lambda path: detection(read_records(path)),
+    "calibration": lambda path: calibration(read_records(path)),
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
     "methods": lambda path: methods(),
