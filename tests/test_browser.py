@@ -330,6 +330,7 @@ def test_filters(folder: RunFolder, planted: Planted, serve: Serve, tab: Callabl
     shown(one)
     one.page.keyboard.press("f")
     first = one.page.locator("#pairs button").first
+    first.wait_for()  # the pairs are asked for when the filter opens, and the next line waits for nothing
     given, suggested = first.locator(".label").all_inner_texts()
     expected = int(first.locator(".n").inner_text())
     first.click()
