@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, startup, state, step, table, throughput
+from benchmarks import criterion, full_run, startup, state, step, streaming, table, throughput
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -26,6 +26,7 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "criterion": criterion.rows,
     "step": step.rows,
     "throughput": throughput.rows,
+    "streaming": streaming.rows,
     "state": state.rows,
     "startup": startup.rows,
     "full-run": full_run.rows,

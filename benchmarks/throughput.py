@@ -11,12 +11,9 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -24,9 +21,7 @@ from benchmarks.problem import settings, synthetic
 from benchmarks.rows import Row, compared, measured
 from benchmarks.timing import in_turns, quartiles
 from marvel import networks
-from marvel.data import load
 from marvel.data.core import Data
-from marvel.data.images import ImageFiles
 from marvel.fast import pack
 from marvel.run import Run
 
@@ -39,15 +34,12 @@ AT_LEAST = {
     ("resnet18", "compiled", 1): 50_000,
     ("resnet18", "compiled", 8): 70_000,
 }
-FILES = 12_800
-"""JPEGs in the folder that is streamed."""
 
 
 def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
     if device.type == "cuda" and not quick:
         for network in ("resnet32", "resnet18"):
             yield from on_gpu(device, network, 128, 1.5)
-        yield from from_files(device, "resnet18", 128, 5)
     else:
         yield on_one_thread(device, *(("cnn2", 8, 1) if quick else ("resnet32", 32, 40)))
 
@@ -94,38 +86,6 @@ def on_gpu(device: torch.device, network: str, batch: int, seconds: float) -> It
                 met=None if least is None else value >= least,
                 note=f"after {build:.1f} s of building and a first epoch",
             )
-
-
-def from_files(device: torch.device, network: str, batch: int, rounds: int) -> Iterator[Row]:
-    """A folder of JPEGs of 64 x 64 pixels, trained at 32 x 32: decoding takes more time than the network."""
-    workers = os.cpu_count() or 1
-    with TemporaryDirectory() as folder:
-        write_jpegs(Path(folder), FILES)
-        data = load(folder, size=32, hold=False)
-        assert isinstance(data.x, ImageFiles)
-        steps = len(data) // batch
-        loops = {
-            "mine": trainings(data, network, "captured", 1, batch, device, workers),
-            "peer": ordinary(data, network, batch, workers, device),
-        }
-        speeds = {}
-        for name, loop in loops.items():  # one after the other: each needs all workers
-            sum(islice(loop, steps + 1))
-            speeds[name] = [speed(loop, time.perf_counter, steps + 1) for _ in range(rounds)]
-            loop.close()
-    what = f"marvel, streamed from JPEGs, {workers} workers, {network}"
-    yield compared(what, speeds["mine"], f"{ORDINARY} on the files", speeds["peer"], "images/s")
-
-
-def write_jpegs(folder: Path, n: int) -> None:
-    """Smooth colours with some noise, as photographs are, in ten class folders."""
-    g = torch.Generator().manual_seed(0)
-    for k in range(n):
-        smooth = F.interpolate(torch.rand(1, 3, 8, 8, generator=g), 64, mode="bilinear")[0]
-        pixels = (255 * (0.9 * smooth + 0.1 * torch.rand(3, 64, 64, generator=g))).byte().permute(1, 2, 0)
-        path = folder / str(k % 10) / f"{k:06d}.jpg"
-        path.parent.mkdir(exist_ok=True)
-        Image.fromarray(pixels.numpy()).save(path, quality=90)
 
 
 def speed(loop: Iterator[int], clock: Callable[[], float], steps: int = 1) -> float:

@@ -7,7 +7,7 @@
 Batch 128, SGD, momentum 0.9, weight decay 2e-4, crop and flip, all 50,000 images, the final epoch, five runs. The
 presets hold this. The authors ran CE, SCE, MARVEL, MARVEL+ and Oracle. The other rows of the paper are Pleiss et al.'s;
 ours are of the same budget with what each method's own paper asks for, and stand beside them without a verdict. GCE and
-ELR are not in the paper's tables. `baselines.py` has the same settings at 40 %, and the other forms of some methods.
+ELR are not in the paper's tables. `baselines.py` has all methods at 40 %, and the other forms of some.
 """
 
 from typing import Any
@@ -51,6 +51,8 @@ def on_budget(method: str, data: str, noise: str, rate: float) -> dict[str, Any]
         "dy-bootstrap": {"kind": "hard", "mixup": True, "burn_in": first_drop + 5},
         "incv": {"noise_type": kind, "rounds": 4, "stage_epochs": 50, "ramp": 10, "judge": "mean"},
         "aum": {"pass_epochs": first_drop, "pass_batch": 64, "pass_lr": 0.1},
+        "npcl": {"noise_rate": rate, "burn_in": 10, "threshold": "rate"},
+        "confident-learning": {"folds": 5, "fold_epochs": first_drop},
         "elr": {"b": 0.9, "lam": 7.0 if many else 1.0} if many or noise == "circular" else {"b": 0.7, "lam": 3.0},
     }
     settings: dict[str, Any] = {"options": options.get(method, {})}

@@ -15,6 +15,7 @@ import pytest
 
 from marvel.bench import folder_of
 from marvel.cli import main
+from marvel.cli.bench import _longest_first
 from marvel.cli.board import Board
 from marvel.config import Config
 from marvel.experiment.finding import find
@@ -112,6 +113,14 @@ def test_what_a_table_of_the_paper_costs(capsys: pytest.CaptureFixture[str]) -> 
     assert marvel("bench", "cifar-symmetric", "--only", "data=cifar10,method=ce", "--seeds", "0", "--dry-run") == 0
     said = capsys.readouterr().out
     assert "CIFAR-10, 20%, CE, seed 0" in said and "4 of 4 runs are to be done, about 3 min of one H200" in said
+
+
+def test_long_runs_begin_first() -> None:
+    runs = [Config(data="cifar10", method=method, seed=seed) for seed in (0, 1) for method in ("ce", "incv", "oracle")]
+    found = [
+        (config.method, config.seed) for config in _longest_first([c.but(noise="symmetric", rate=0.4) for c in runs])
+    ]
+    assert found == [(method, seed) for seed in (0, 1) for method in ("incv", "ce", "oracle")]
 
 
 def test_failures_stop_no_other_and_the_code_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,21 +1,16 @@
-"""The grid of all methods on one budget: what it holds, and that each of its runs can be built and trained."""
-
-import json
-import runpy
-from pathlib import Path
-from typing import Any
+"""The grid of all methods on one budget: what it holds, and that each of its runs can be built."""
 
 import pytest
 import torch
 
 from marvel.config import Config
 from marvel.data.core import Data
+from marvel.experiment.finding import find
 from marvel.methods import METHODS
 from marvel.paper import beside, paper_number
 from marvel.run import Run
 
-GRID = Path(__file__).parents[1] / "experiments" / "baselines.py"
-grid: dict[str, Any] = runpy.run_path(str(GRID))
+GRID = find("baselines")
 
 
 def stand_in(n: int = 40) -> Data:
@@ -30,7 +25,7 @@ DATA = stand_in()
 
 
 def runs(noise: str) -> list[Config]:
-    return [grid["config_of"](entry, noise) for entry in grid["entries"](noise)]
+    return [cell.config for cell in GRID.cells if cell.column == noise]
 
 
 @pytest.mark.parametrize("noise", ["symmetric", "circular"])
@@ -66,45 +61,8 @@ def test_marvel_waits_as_long_as_in_the_paper() -> None:
                 assert wait is not None and config.options["wait"] == wait.mean
 
 
-def test_the_docstring_has_the_papers_numbers() -> None:
-    lines = {line.split()[0]: line for line in (grid["__doc__"] or "").splitlines() if line.startswith("    ")}
-    for method in METHODS:
-        for table in ("cifar-symmetric", "cifar-asymmetric"):
-            number = paper_number(table, "CIFAR-10", "40%", method)
-            if number is not None:
-                assert f"{number.mean:.1f}" in lines[method], (method, table)
-
-
-def test_methods_are_chosen_by_name_and_long_runs_begin_first() -> None:
-    found = grid["chosen"]("symmetric", None, "ce,aum,incv", "ce")
-    assert [entry.method for entry in found] == ["incv", "aum"]
-    costs = [entry.cost for entry in grid["chosen"]("symmetric", None, None, "incv")]
-    assert costs == sorted(costs, reverse=True) and costs[0] < 4
-
-
-def test_a_method_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        grid["main"](["--only", "nonesuch"])
-    assert stopped.value.code == 2 and "no method 'nonesuch'" in capsys.readouterr().err
-
-
-def test_the_command_records_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = tmp_path / "baselines.jsonl"
-    common = ["--data", "digits", "--epochs", "3", "--results", str(results)]
-    grid["main"]([*common, "--only", "gce,l_dmi"])
-    records = [json.loads(line) for line in results.read_text().splitlines()]
-    assert {record["asked"]["method"] for record in records} == {"gce", "l_dmi"}
-    assert "l_dmi" in capsys.readouterr().out
-    grid["main"]([*common, "--only", "mae", "--max-seconds", "0"])
-    assert "0 seconds are over; not done: mae" in capsys.readouterr().err
-    assert len(results.read_text().splitlines()) == 2
-
-
-def test_without_cleanlab_confident_learning_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    grid["main"](["--show"])
-    shown = capsys.readouterr()
-    assert "confident-learning is left out: it needs the package cleanlab" in shown.err
-    assert "confident-learning" not in shown.out and "sce" in shown.out
+def test_each_form_has_a_row_of_its_own() -> None:
+    places = [(cell.column, cell.row) for cell in GRID.cells]
+    assert len(set(places)) == len(places)
+    settings = [str(cell.config.facts()) for cell in GRID.cells]
+    assert len(set(settings)) == len(settings)

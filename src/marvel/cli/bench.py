@@ -107,7 +107,7 @@ def bench(
     file = results or Path("results") / f"{found.name}.jsonl"
     if file.suffix != ".jsonl":
         raise InvalidInput(f"the file of records should be named *.jsonl, got {file}")
-    todo = left(_as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent))
+    todo = _longest_first(left(_as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent)))
     if dry_run:
         _say_what_would_be_run(found, len(configs), todo, as_json)
         return
@@ -152,6 +152,13 @@ def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_ever
     changes = {name: getattr(told, name) for name in (key.lstrip("-").replace("-", "_") for key in flags)}
     every = _rhythm if checkpoint_every is None else lambda config: checkpoint_every
     return [config.but(**changes, checkpoint_every=every(config)) for config in configs]
+
+
+def _longest_first(configs: "Sequence[Config]") -> "list[Config]":
+    """Within a seed: short runs fill up the end, where a long one would be alone on the device."""
+    from marvel.cost import seconds
+
+    return sorted(configs, key=lambda config: (config.seed, -(seconds(config) or 0)))
 
 
 def _rhythm(config: "Config") -> int:
