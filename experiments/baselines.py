@@ -31,9 +31,9 @@ WAITS = {"symmetric": {"marvel": 8, "marvel+": 7}, "circular": {"marvel": 6, "ma
 TABLES = {"symmetric": "cifar-symmetric", "circular": "cifar-asymmetric"}
 
 FORMS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("sce", "A = -9.21 as in its code", {"A": -9.21}),
+    ("sce", "A -9.21 as in its code", {"A": -9.21}),
     ("bootstrap", "soft", {"kind": "soft", "b": 0.95}),
-    ("mentornet", "p = 0.6", {"percentile": 0.6}),
+    ("mentornet", "p 0.6", {"percentile": 0.6}),
     ("mentornet", "data-driven", {"form": "dd", "percentile": 0.6}),
     ("d2l", "on SCE", {"window": 5, "base": "sce"}),
     ("data-parameters", "best epoch by a tenth held back", {"validation": 0.1}),
