@@ -56,7 +56,7 @@ def cells(noise: str) -> list[Cell]:
         found.append(Cell("CIFAR-10", noise, name, config, beside))
         if method == "ce":
             late = config.but(drops=CIFAR10.marvel_drops)
-            found.append(Cell("CIFAR-10", noise, f"{name} (MARVEL's schedule)", late))
+            found.append(Cell("CIFAR-10", noise, f"{name} (falling as MARVEL)", late))
         for of, said, changes in FORMS:
             if of == method:
                 other = config.but(options={**given["options"], **changes})

@@ -1,5 +1,7 @@
 """What only a GPU can show: the captured step equals the plain one, packed runs equal runs alone, and nothing waits."""
 
+import threading
+
 import pytest
 import torch
 
@@ -53,6 +55,27 @@ def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
     assert a.keys() == b.keys()
     for name in a:
         torch.testing.assert_close(a[name], b[name], rtol=0, atol=0, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_step_is_captured_while_another_thread_pins_memory():
+    """As the thread does that receives what workers read."""
+    done = threading.Event()
+
+    def pin() -> None:
+        size = 1
+        while not done.is_set():
+            size = size % 1000 + 1
+            torch.empty(1024 * size, dtype=torch.uint8).pin_memory()  # ever new sizes, so that none is at hand
+
+    thread = threading.Thread(target=pin)
+    thread.start()
+    try:
+        run = Run(settings("marvel"), data=small())
+        finished(run)
+    finally:
+        done.set()
+        thread.join()
+    assert isinstance(run.trainer.steps, Captured) and run.trainer.steps.graph is not None
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

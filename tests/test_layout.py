@@ -34,14 +34,15 @@ ALLOWED: dict[str, set[str]] = {
     "method": {"errors", "distributed", "memory"},
     "methods": {"errors", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
-    "half": set(),
+    "compiled": set(),
+    "half": {"compiled"},
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
     "runs": {"errors", "distributed", "metrics"},
     "fast": {"errors", "distributed", "method", "data", "plan"},
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
-ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "half", "ledger", "metrics", "networks", "runs"}
+ALLOWED["trainer"] = ALLOWED["fast"] | {"compiled", "config", "fast", "half", "ledger", "metrics", "networks", "runs"}
 ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
 ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
 ALLOWED["engines"] = ALLOWED["run"] | {"run", "experiment"}

@@ -782,6 +782,19 @@ def test_bf16_on_the_cpu_trains() -> None:
     torch.testing.assert_close(a, b, rtol=0.3, atol=0.6)
 
 
+def test_what_cannot_be_compiled_runs_as_written(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    def broken(*inputs: Any) -> Any:
+        raise RuntimeError("no such compiler\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda call, **how: broken)
+    config = on_vectors("marvel", epochs=2)
+    ours, theirs = (finish(Run(config.but(compile=c), data=vectors())) for c in (True, False))
+    for mine, plain in zip(ours.trainer.networks[0].parameters(), theirs.trainer.networks[0].parameters(), strict=True):
+        assert torch.equal(mine, plain)
+    said = [record.getMessage() for record in caplog.records if "compiled" in record.getMessage()]
+    assert said == ["the network cannot be compiled and runs as written: no such compiler"]
+
+
 @pytest.mark.slow
 def test_compiled_equals_eager() -> None:
     config = on_vectors("marvel+", epochs=3, lr=0.01)

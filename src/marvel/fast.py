@@ -89,8 +89,8 @@ class Captured(Steps):
         try:
             torch.cuda.synchronize()
             # On a stream of its own: graphs captured on one stream share cuBLAS's workspace, and packed runs would
-            # race for it.
-            with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+            # race for it. What other threads do meanwhile is not the step's: one pins the images that workers read.
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"):
                 batches = self.batches_in_place()
                 aside = self.method.aside = Aside()
                 self.method.ahead = aside.ahead

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from marvel.compiled import compiled
+
 
 class InHalf(nn.Module):
     """The network with its convolutions and linear layers in bfloat16; the weights themselves stay as they are.
@@ -34,7 +36,7 @@ class InHalf(nn.Module):
             return logits
 
         self.call: Callable[[dict[str, Tensor], Tensor], Tensor] = (
-            torch.compile(call, dynamic=False, options={"max_autotune_pointwise": True}) if compile else call
+            compiled(call, max_autotune_pointwise=True) if compile else call
         )
 
     def forward(self, x: Tensor) -> Tensor:

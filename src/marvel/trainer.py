@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from marvel import fast, networks
+from marvel.compiled import Compiled
 from marvel.config import Config
 from marvel.data.batches import Source
 from marvel.data.views import Views
@@ -293,7 +294,7 @@ class Trainer:
         """The network as a step of the usual size calls it."""
         if self.config.precision == "bf16" and self.device.type == "cuda":
             return InHalf(network, self.config.compile)
-        return cast(nn.Module, torch.compile(network, dynamic=False)) if self.config.compile else network
+        return Compiled(network) if self.config.compile else network
 
     def build(self, count: int) -> list[nn.Module]:
         make = self.builder or partial(networks.build, str(self.config.network))
