@@ -296,4 +296,6 @@ def _by_epoch(folder: Path, pattern: str) -> list[Path]:
 
 def _digest(content: bytes, note: Facts) -> str:
     """Of the tensors and of what is said about them."""
-    return hashlib.sha256(content + as_json(note)).hexdigest()
+    digest = hashlib.sha256(content)
+    digest.update(as_json(note))  # not joined to the content, which may be gigabytes
+    return digest.hexdigest()
