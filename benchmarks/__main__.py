@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, startup, state, step, streaming, table, throughput
+from benchmarks import criterion, full_run, million, startup, state, step, streaming, table, throughput
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -30,8 +30,9 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "state": state.rows,
     "startup": startup.rows,
     "full-run": full_run.rows,
+    "million": million.rows,
 }
-OF_THE_CPU = ("state", "startup")
+OF_THE_CPU = ("state", "startup", "million")
 """Pieces that a GPU has no part in."""
 
 
@@ -40,6 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", action="append", choices=PIECES, help="measure this piece; may be repeated")
     parser.add_argument("--device", choices=("cpu", "gpu"), help="default: the GPU where there is one")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it works, not to measure")
+    parser.add_argument("--instances", type=int, help="of the piece `million`; default: a million")
     parser.add_argument("--full", action="store_true", help="train the full run to its end")
     parser.add_argument("--out", type=Path, help="where to write; default: results/benchmarks-<cpu|gpu>.json")
     parser.add_argument("--table", type=Path, help="rewrite the marked tables of this document, and measure nothing")
@@ -58,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in args.only or [name for name in PIECES if kind == "cpu" or name not in OF_THE_CPU]:
         facts = {"on": f"{datetime.date.today()}", "load": load(), "environment": surroundings(device, args)}
         began, rows = time.perf_counter(), []
-        options = {"full": args.full} if name == "full-run" else {}
+        options = {"full-run": {"full": args.full}, "million": {"instances": args.instances}}.get(name, {})
         for row in PIECES[name](device, args.quick, **options):
             print(*filter(None, table.cells(name, row.facts())), sep="  ", flush=True)
             rows.append(row.facts())
@@ -74,6 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
 def surroundings(device: torch.device, args: argparse.Namespace) -> dict[str, Any]:
     """Versions and hardware, and the command that measures the same again."""
     said = [f"--only {name}" for name in args.only or ()] + [f"--{f}" for f in ("quick", "full") if getattr(args, f)]
+    said += [] if args.instances is None else [f"--instances {args.instances}"]
     found: dict[str, Any] = environment(device)
     total = memory("MemTotal", "/proc/meminfo")
     return found | {

@@ -15,7 +15,7 @@ MARK = re.compile(r"(<!-- (benchmarks|scale): (\S+) -->\n).*?(<!-- end of \2 -->
 
 
 def cells(piece: str, row: Facts) -> tuple[str, ...]:
-    unit = row["unit"]
+    unit = row.get("unit", "")
     met = {True: "met", False: "missed", None: ""}[row.get("met")]
     said = "; ".join(part for part in (met, row.get("note", "")) if part)
     return (
@@ -40,7 +40,7 @@ def with_spread(row: Facts) -> str:
     spread = ""
     if row.get("low") != row.get("high"):
         spread = f" ({number(row['low'])} to {number(row['high'])})"
-    return f"{number(row['value'])} {row['unit']}{spread}"
+    return f"{number(row['value'])} {row.get('unit', '')}".rstrip() + spread
 
 
 def against(row: Facts) -> str:

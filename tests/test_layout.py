@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"errors", "distributed", "method"},
     "compiled": set(),
     "half": {"compiled"},
+    "stopping": set(),
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
     "runs": {"errors", "distributed", "metrics"},
@@ -43,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
 ALLOWED["trainer"] = ALLOWED["fast"] | {"compiled", "config", "fast", "half", "ledger", "metrics", "networks", "runs"}
-ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
+ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets", "stopping"}
 ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
 ALLOWED["engines"] = ALLOWED["run"] | {"run", "experiment"}
 ALLOWED["bench"] = ALLOWED["engines"] | {"engines", "results"}

@@ -66,8 +66,16 @@ def how_many(n: int, wanted: float | None = None) -> int:
     return number
 
 
-def plant(given: Labels, classes: int, number: int, rng: np.random.Generator, features: Numbers | None) -> Canaries:
-    """Choose `number` instances and false labels; `features` (n, D) are for the first guess, where there are any."""
+def plant(
+    given: Labels,
+    classes: int,
+    number: int,
+    rng: np.random.Generator,
+    features: Numbers | None,
+    rows: Labels | None = None,
+) -> Canaries:
+    """Choose `number` instances and false labels; `features` are for the first guess, where there are any: of all
+    instances, or of those in `rows`."""
     counts = np.bincount(given, minlength=classes)
     spare = np.flatnonzero(counts[given] >= SPARE)
     there = np.flatnonzero(counts)
@@ -80,7 +88,7 @@ def plant(given: Labels, classes: int, number: int, rng: np.random.Generator, fe
     np.fill_diagonal(chance, 0)
     chance /= chance.sum(axis=1, keepdims=True)
     if features is not None:
-        guessed = confusions(features, given, classes)
+        guessed = confusions(features, given if rows is None else given[rows], classes)
         known = guessed.sum(axis=1) > 0
         chance[known] = (1 - ANYWHERE) * guessed[known] + ANYWHERE * chance[known]
     bounds = np.cumsum(chance[given[index]], axis=1)

@@ -22,8 +22,8 @@ from marvel.plan import seed_of
 from marvel.run import Run
 from marvel.runs import Facts, RunFolder
 
-LOOKED_AT = 5000
-"""How many instances the first guess at the confusions is made from."""
+LOOKED_AT = 20_000
+"""How many instances the first guess at the confusions is made from, at most: it takes 15 KiB an instance."""
 POOLED = 8
 """The side that images are averaged to for it."""
 MOST_OF = 0.5
@@ -70,7 +70,8 @@ class CleanRun(Run):
         """A function of the data and the seed, so that a run that goes on has the same."""
         rng = np.random.default_rng(seed_of(self.config.seed, "canaries"))
         number, classes = how_many(len(self.data), self.wanted), len(self.data.classes)
-        return plant(self.given, classes, number, rng, self.looked_at() if number and classes > 2 else None)
+        rows = self.some() if number and classes > 2 else None
+        return plant(self.given, classes, number, rng, None if rows is None else self.looked_at(rows), rows)
 
     @property
     def given(self) -> npt.NDArray[np.int64]:
@@ -84,15 +85,25 @@ class CleanRun(Run):
             )
         return torch.from_numpy(self.canaries.planted(self.given))
 
-    def looked_at(self) -> npt.NDArray[np.floating[Any]] | None:
-        """(n, D), of vectors or images in memory; None for images on disk, which would have to be read once more."""
+    def some(self) -> npt.NDArray[np.int64]:
+        """The instances that the first guess is made from: all, or as many drawn at random."""
+        n = len(self.data)
+        if n <= LOOKED_AT:
+            return np.arange(n)
+        return np.sort(
+            np.random.default_rng(seed_of(self.config.seed, "looked at")).choice(n, LOOKED_AT, replace=False)
+        )
+
+    def looked_at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.floating[Any]] | None:
+        """(m, D), of vectors or images in memory; None for images on disk, which would have to be read once more."""
         x = self.data.x if isinstance(self.data.x, torch.Tensor) else self.data.x.held
         if x is None:
             return None
+        parts = [x[part] for part in torch.from_numpy(rows).split(1000)]
         if x.ndim == 4:
             side = min(POOLED, x.shape[2]), min(POOLED, x.shape[3])
-            x = torch.cat([torch.nn.functional.adaptive_avg_pool2d(part.float(), side) for part in x.split(LOOKED_AT)])
-        return x.flatten(1).numpy()
+            parts = [torch.nn.functional.adaptive_avg_pool2d(part.float(), side) for part in parts]
+        return torch.cat(parts).flatten(1).numpy()
 
     def facts(self) -> Facts:
         return {**super().facts(), "clean": {"canaries": len(self.canaries)}}
