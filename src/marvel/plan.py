@@ -92,7 +92,9 @@ class Plan:
 
     def stream(self, source: Source) -> Iterator[tuple[Tensor, ...]]:
         """The raw instances of each step in turn, read ahead where the source can."""
-        streams = [source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)]
+        draws = [[self.indices(slot, step) for step in range(len(self))] for slot in range(self.slots)]
+        seeds = [seed_of(*self.key, "crops", slot) for slot in range(self.slots)]
+        streams = [source.stream(lists, seed=seed) for lists, seed in zip(draws, seeds, strict=True)]
         return zip(*streams, strict=True)
 
     def batches(self, step: int, raws: Sequence[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
