@@ -235,7 +235,7 @@ def open_shards(folder: Path, thorough: bool = False, watch: Watch | None = None
             faults.append(Fault(shard.file, str(reason), shard.count))
         if watch is not None:
             watch("checking shards", number, len(manifest.shards))
-    faults += _strays(folder, set(listed), taken)
+    faults += _strays(folder, set(listed), good)
     if not manifest.complete:
         held, wanted = sum(shard.count for shard in manifest.shards), sum(manifest.listed.values())
         lost = wanted - held - len(manifest.set_aside)
@@ -271,7 +271,7 @@ def _again(index: Places, before: Mapping[str, Places]) -> str | None:
     return None
 
 
-def _strays(folder: Path, listed: set[str], taken: Mapping[str, Mapping[str, Places]]) -> list[Fault]:
+def _strays(folder: Path, listed: set[str], good: Sequence[tuple[Shard, Contents]]) -> list[Fault]:
     """Shards that nobody wrote down, such as copies: nothing is lost where they are left out."""
     found = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
@@ -279,12 +279,13 @@ def _strays(folder: Path, listed: set[str], taken: Mapping[str, Mapping[str, Pla
             continue
         reason = f"is not in {MANIFEST}"
         try:
-            index = open_shard(path).index
+            ids = set(open_shard(path).ids)
         except DataError:
-            index = np.empty(0, np.int64)
-        for part in taken.values():
-            said = _again(index, part)
-            reason = f"{said}, and is not in {MANIFEST}" if said is not None else reason
+            ids = set()
+        for shard, held in good:
+            if both := ids.intersection(held.ids):
+                reason = f"is duplicated: {len(both):,} of its instances are in {shard.file} too; it {reason}"
+                break
         found.append(Fault(path.name, reason, 0))
     return found
 
