@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, startup, state, step, table, throughput
+from benchmarks import criterion, full_run, input, startup, state, step, table, throughput
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -28,9 +28,10 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "throughput": throughput.rows,
     "state": state.rows,
     "startup": startup.rows,
+    "input": input.rows,
     "full-run": full_run.rows,
 }
-OF_THE_CPU = ("state", "startup")
+OF_THE_CPU = ("state", "startup", "input")
 """Pieces that a GPU has no part in."""
 
 
