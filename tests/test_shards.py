@@ -23,8 +23,11 @@ from marvel.data.images import ImageFiles
 from marvel.data.shards import open_shards
 from marvel.data.shown import open_instances
 from marvel.errors import DataError, FolderError, InvalidInput, UnknownName
+from marvel.export import export
 from marvel.prepare import prepare
+from marvel.review.decisions import Change, Decisions
 from marvel.run import Run, train
+from marvel.runs import RunFolder
 
 
 @pytest.fixture
@@ -210,6 +213,35 @@ def test_images_in_shards_can_be_shown(shards, photos):
     assert content is not None
     theirs = np.asarray(Image.open(photos / data.ids[20]).convert("RGB")).astype(int)
     assert np.abs(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int) - theirs).max() <= 1
+
+
+def test_corrected_labels_are_written_back(photos, shards, tmp_path):
+    """By corrections that are known: what the new shards hold is worked out from the table of them."""
+    run = train(settings(shards, epochs=1), tmp_path / "run")
+    with Decisions(RunFolder(tmp_path / "run").decisions_file) as decisions:
+        decisions.decide([Change(3, "choose", 2), Change(9, "aside")], "test")
+    done = export(tmp_path / "run", tmp_path / "out")
+    assert (done.written, done.changed, done.aside) == (20, 1, 1)
+    before, after = datasets.load(str(shards)), datasets.load(str(tmp_path / "out"))
+    keep = [k for k in range(21) if k != 9]
+    expected = before.y.clone()
+    expected[3] = 2
+    assert after.y.tolist() == expected[keep].tolist() and after.origin.rows.tolist() == keep
+    assert torch.equal(after.x.held, before.x.held[keep]) and torch.equal(after.test_x.held, before.test_x.held)
+    assert [one.id for one in after.set_aside] == [run.data.ids[9]]
+    assert not open_shards(tmp_path / "out", thorough=True).faults
+    with pytest.raises(FolderError, match="from other files or labels"):
+        prepare(datasets.listing(str(photos)), tmp_path / "out", rows=8)
+
+
+def test_corrected_labels_of_listed_images_are_a_table(tmp_path):
+    miniature.webvision(tmp_path, labels=(0, 1, 2), each=2)
+    train(settings(Path("webvision50"), root=str(tmp_path), workers=0, epochs=1), tmp_path / "run")
+    with Decisions(RunFolder(tmp_path / "run").decisions_file) as decisions:
+        decisions.decide([Change(0, "choose", 1)], "test")
+    assert export(tmp_path / "run", tmp_path / "out").changed == 1
+    data = datasets.load(str(tmp_path / "out" / "labels.csv"), size=16)
+    assert [data.classes[y] for y in data.y.tolist()][:3] == ["goldfish", "tench", "goldfish"] and len(data) == 12
 
 
 # ---------------------------------------------------------------------------------------------- bad shards

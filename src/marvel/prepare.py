@@ -8,7 +8,7 @@ import io
 import os
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -209,6 +209,30 @@ def _with(manifest: Manifest, shard: Shard, aside: list[SetAside]) -> Manifest:
     ]
     others += [(shard.part, one) for one in aside]
     return replace(manifest, shards=(*manifest.shards, shard), set_aside=tuple(others))
+
+
+def relabel(source: Path, target: Path, shard: Shard, label_of: Callable[[int, int], int | None]) -> Shard:
+    """A shard with other labels: `label_of` says them by index and label, None of what is left out."""
+    import pyarrow as pa
+
+    index: list[int] = []
+    label: list[int] = []
+    with pa.memory_map(str(source)) as mapped:
+        batches = pa.ipc.open_file(mapped)
+        with pa.ipc.new_file(str(target), batches.schema) as sink:
+            for number in range(batches.num_record_batches):
+                batch = batches.get_batch(number)
+                pairs = zip(batch["index"].to_pylist(), batch["label"].to_pylist(), strict=True)
+                labels = [label_of(*pair) for pair in pairs]
+                place = batch.schema.get_field_index("label")
+                named = batch.set_column(place, batch.schema.field(place), pa.array(labels, pa.int32()))
+                kept = named.filter(pa.array([one is not None for one in labels]))
+                sink.write_batch(kept)
+                index += kept["index"].to_pylist()
+                label += kept["label"].to_pylist()
+    digest = instances_digest(np.array(index, dtype=np.int64), np.array(label, dtype=np.int64))
+    size = target.stat().st_size
+    return replace(shard, count=len(index), bytes=size, sha256=file_digest(target), instances=digest)
 
 
 class _Writer:
