@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, million, startup, state, step, streaming, table, throughput
+from benchmarks import criterion, full_run, input, million, startup, state, step, streaming, table, throughput
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -29,10 +29,11 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "streaming": streaming.rows,
     "state": state.rows,
     "startup": startup.rows,
+    "input": input.rows,
     "full-run": full_run.rows,
     "million": million.rows,
 }
-OF_THE_CPU = ("state", "startup", "million")
+OF_THE_CPU = ("state", "startup", "input", "million")
 """Pieces that a GPU has no part in."""
 
 

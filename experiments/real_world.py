@@ -1,13 +1,12 @@
 """Test accuracy on WebVision50 and Clothing100K, ResNet-50: the paper's Table 6, 4 cells of its authors.
 
-    marvel bench real-world                          about 8 hours of one H200, once the data can be read
+    marvel bench real-world --root datasets          about 8 hours of one H200, if sixteen cores can decode as fast
     marvel report real-world
 
-160 epochs, batch 256, learning rate 0.1, SGD, momentum 0.9, weight decay 2e-4, crops of 224 and flips. One run; the
-mean of the last ten epochs counts. The labels are wrong as they come. The rows of Pleiss et al. (in `marvel.paper`) are
-of another protocol, and not repeated here.
-
-Marvel does not read these two datasets yet: their cells say so.
+160 epochs, batch 256, learning rate 0.1, SGD, momentum 0.9, weight decay 2e-4. The paper says crops of 224 and flips;
+as in the code it follows, a crop is a random part of the image, scaled. One run; the mean of the last ten epochs
+counts. The labels are wrong as they come. The rows of Pleiss et al. (in `marvel.paper`) are of another protocol, and
+not repeated here. The files of both datasets, and how to prepare them: docs/large-data.md.
 """
 
 from marvel.config import Config

@@ -69,6 +69,7 @@ class Config:
         None, "the side of images in files, in pixels; default: the median shorter side, at most 224"
     )
     source: str = setting("auto", "where the data lives: resident (on the device), streamed (read by workers), or auto")
+    on_bad_data: str = setting("stop", "at shards that are not as they were written: stop, or skip them")
     workers: int | None = setting(
         None, "processes that read a streamed source; default: one a core for files, else none"
     )
@@ -97,6 +98,7 @@ class Config:
             "precision": ("auto", "float32", "bf16"),
             "protocol": ("final", "validation", "last10"),
             "source": ("auto", "resident", "streamed"),
+            "on_bad_data": ("stop", "skip"),
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -153,7 +155,7 @@ class Config:
 GROUPS: dict[str, tuple[str, ...]] = {
     "Data": (
         *("data", "root", "label", "paths", "id", "labels", "columns", "corrections"),
-        *("size", "source", "workers"),
+        *("size", "source", "workers", "on_bad_data"),
     ),
     "Noise": ("noise", "rate", "rates", "noise_file"),
     "Method": ("method", "oracle_rate"),
@@ -171,7 +173,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 HOW = {
-    *("root", "device", "precision", "fast", "compile", "threads", "workers", "source"),
+    *("root", "on_bad_data", "device", "precision", "fast", "compile", "threads", "workers", "source"),
     *("ledger", "checkpoint_every", "checkpoint_every_steps"),
 }
 """Settings of where a run is computed and how much is written down, not of what it is: they may change on the way."""

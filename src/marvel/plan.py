@@ -105,7 +105,9 @@ class Plan:
         """The raw instances of each step to come in turn, read ahead where the source can."""
         to_come = range(self.done, len(self))
         draws = [[self.indices(slot, step) for step in to_come] for slot in range(self.slots)]
-        return zip(*(source.stream(lists, self.done) for lists in draws), strict=True)
+        seeds = [seed_of(*self.key, "crops", slot) for slot in range(self.slots)]
+        streams = [source.stream(lists, self.done, seed=seed) for lists, seed in zip(draws, seeds, strict=True)]
+        return zip(*streams, strict=True)
 
     def batches(self, step: int, raws: Sequence[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
         """The batches of one step, made of its raw instances."""

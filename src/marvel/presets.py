@@ -24,6 +24,7 @@ class Preset:
 BINARY = Preset("resnet18", 100, 0.01, (75, 90), (75, 90), warmup=15)
 CIFAR10 = Preset("resnet32", 120, 0.1, (40, 80), (80, 100), warmup=30)
 CIFAR100 = Preset("resnet32", 150, 0.1, (80, 120), (100, 130), warmup=40)
+CLOTHING = Preset("resnet50", 160, 0.1, (80, 120), (120, 140), warmup=70)
 IMAGES = Preset("resnet18", 100, 0.1, (50, 75), (50, 75))
 VECTORS = Preset("mlp", 60, 0.01, (), ())
 
@@ -39,6 +40,9 @@ PRESETS: dict[str, Preset] = {
     "cifar100": CIFAR100,
     "cifar100-coarse": CIFAR100,
     "fashion-mnist": Preset("cnn4", 70, 0.01, (50, 60), (50, 60), warmup=10),
+    "webvision50": Preset("resnet50", 160, 0.1, (80, 120), (120, 140), warmup=50),
+    "clothing100k": CLOTHING,
+    "clothing1m": CLOTHING,
 }
 
 

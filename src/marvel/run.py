@@ -292,6 +292,7 @@ def read(config: Config, watch: Watch | None = None, largest: int = LARGEST) -> 
         columns=config.columns,
         hold={"auto": None, "resident": True, "streamed": False}[config.source],
         largest=largest,
+        on_bad_data=config.on_bad_data,
         watch=watch,
     )
     return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())

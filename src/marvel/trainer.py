@@ -45,7 +45,8 @@ from marvel.plan import Plan, generator_of, seed_of
 if TYPE_CHECKING:
     from marvel.runs import Facts, RunFolder
 
-EVALUATION_BATCH = 2000
+EVALUATION_BATCH, EVALUATION_NUMBERS = 2000, 2**25
+"""How many instances are judged at once, at most; and how many numbers: of images of 224 x 224 pixels, 222."""
 
 Builder = Callable[[int, tuple[int, ...], int], nn.Module]
 """Number of classes, shape of an instance, seed -> a network; for networks that have no name in `marvel.networks`."""
@@ -217,7 +218,7 @@ class Trainer:
         """(m, d), the input of the last layer of the first network, in evaluation mode and without augmentation."""
         network = self.networks[0].eval()
         found = []
-        for raw in self.source.stream(torch.split(index.to(self.device), EVALUATION_BATCH)):
+        for raw in self.source.stream(torch.split(index.to(self.device), self.judged_at_once)):
             with torch.no_grad(), self.autocast():
                 found.append(cast(Any, network).features(self.views.plain(raw)).float())
             yield
@@ -231,7 +232,7 @@ class Trainer:
             network.eval()
         found = []
         mine = torch.arange(len(source), device=self.device)[share(len(source))] if which is None else which
-        for raw in source.stream(torch.split(mine, EVALUATION_BATCH)):
+        for raw in source.stream(torch.split(mine, self.judged_at_once)):
             with torch.no_grad(), self.autocast():
                 found.append(predict(self.every_network, self.views.plain(raw)).float())
             yield
@@ -246,6 +247,10 @@ class Trainer:
         return int(total(hits.sum())) / (len(on.y) * hits.shape[1])
 
     # ------------------------------------------------------------ what surrounds them
+
+    @property
+    def judged_at_once(self) -> int:
+        return max(1, min(EVALUATION_BATCH, EVALUATION_NUMBERS // math.prod(self.shape)))
 
     @property
     def epochs(self) -> int:

@@ -36,7 +36,7 @@ def suited(config: Config, data: Data, given: set[str]) -> Config:
         chosen |= {"network": "resnet32", "lr": 0.1}
         if config.epochs is None:
             chosen |= {"epochs": 120, "drops": (80, 100)}
-    if data.origin is not None and data.origin.kind in ("folder", "paths") and image:
+    if data.origin is not None and data.origin.kind in ("folder", "listed", "shards", "paths") and image:
         chosen["size"] = data.shape[-1]  # as it was read, whatever device goes on with it
     options = dict(config.options)
     if "warmup" in options_of(METHODS[config.method]):

@@ -15,6 +15,7 @@ import typer
 from marvel import __version__
 from marvel.cli.bench import bench
 from marvel.cli.clean import clean
+from marvel.cli.data import data
 from marvel.cli.demo import demo
 from marvel.cli.export import export
 from marvel.cli.flags import EXTRA, Grouped
@@ -61,6 +62,7 @@ def marvel(
 app.command(cls=Grouped)(demo)
 app.command(cls=Grouped, context_settings=EXTRA)(train)
 app.command(cls=Grouped, context_settings=EXTRA)(clean)
+app.add_typer(data, name="data")
 app.command(cls=Grouped)(review)
 app.command(cls=Grouped)(export)
 app.command(cls=Grouped)(bench)
@@ -94,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if code == INTERRUPTED:
         again = words if "--resume" in words else [*words, "--resume"]
         going_on = f"; go on with: {shlex.join(['marvel', *again])}" if words[:1] and words[0] in RESUMABLE else ""
-        going_on = "; the same command goes on" if words[:1] == ["bench"] else going_on
+        same = words[:1] == ["bench"] or words[:2] == ["data", "prepare"]
+        going_on = "; the same command goes on" if same else going_on
         _fail(f"interrupted{going_on}", INTERRUPTED)
     sys.exit(code)
 

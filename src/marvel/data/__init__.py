@@ -1,6 +1,7 @@
 """Datasets by name or from a file, and the batches and views made of them."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from marvel.data.arrays import from_arrays, read_npy, read_npz
@@ -15,18 +16,49 @@ from marvel.data.cifar import (
     cifar100_coarse,
     truck_car,
 )
+from marvel.data.clothing1m import clothing1m, clothing100k
 from marvel.data.core import Data
 from marvel.data.digits import digits
 from marvel.data.fashion_mnist import boot_sneaker, fashion_mnist
 from marvel.data.folder import read_folder
 from marvel.data.huggingface import is_huggingface, read_huggingface
 from marvel.data.images import LARGEST, Watch
+from marvel.data.listing import Listing, from_class_folders, read_listing
 from marvel.data.origin import Origin, SetAside
+from marvel.data.root import data_root
+from marvel.data.shards import ON_BAD_DATA, is_shards, read_shards
 from marvel.data.tables import PARQUETS, TEXTS, Options, read_table
 from marvel.data.views import Views
+from marvel.data.webvision import webvision50
 from marvel.errors import DataError, InvalidInput, UnknownName
 
-__all__ = ["DATASETS", "Data", "Origin", "Resident", "SetAside", "Source", "Streamed", "Views", "from_arrays", "load"]
+__all__ = [
+    "DATASETS",
+    "LISTINGS",
+    "Data",
+    "Listing",
+    "Origin",
+    "Resident",
+    "SetAside",
+    "Source",
+    "Streamed",
+    "Views",
+    "from_arrays",
+    "listing",
+    "load",
+]
+
+LISTINGS: dict[str, Callable[[Path | None], Listing]] = {
+    "webvision50": webvision50,
+    "clothing100k": clothing100k,
+    "clothing1m": clothing1m,
+}
+"""Datasets that are lists of image files."""
+
+
+def _listed(name: str, root: Path | None) -> Data:
+    return load(name, root)
+
 
 DATASETS: dict[str, Callable[[Path | None], Data]] = {
     "digits": digits,
@@ -40,6 +72,7 @@ DATASETS: dict[str, Callable[[Path | None], Data]] = {
     "fashion-mnist": fashion_mnist,
     "cifar10n-aggregate": cifar10n_aggregate,
     "cifar10n-worst": cifar10n_worst,
+    **{name: partial(_listed, name) for name in LISTINGS},
 }
 
 
@@ -55,6 +88,7 @@ def load(
     columns: str | None = None,
     hold: bool | None = None,
     largest: int = LARGEST,
+    on_bad_data: str = "stop",
     watch: Watch | None = None,
 ) -> Data:
     """The dataset of that name, its files under `root`; or data from a file or folder, whose path says what it is.
@@ -69,8 +103,18 @@ def load(
     columns  how columns of a table are taken where the guess is wrong: "age=number,zip=category,notes=text,code=leave"
     hold     whether images in files are held in memory; by default where they fit
     watch    is told how far the reading is
+
+    on_bad_data  whether to "stop" at shards that are not as they were written, or to "skip" them
     """
+    if on_bad_data not in ON_BAD_DATA:
+        raise UnknownName("on_bad_data", on_bad_data, ON_BAD_DATA)
     told = {"label": label, "paths": paths, "id": id, "labels": labels, "columns": columns}
+    if name_or_path in LISTINGS:
+        _takes(name_or_path, "a dataset of a known form", told)
+        shards = data_root(root) / name_or_path
+        if is_shards(shards):
+            return read_shards(shards, size, hold, watch, largest, on_bad_data)
+        return read_listing(LISTINGS[name_or_path](None if root is None else Path(root)), size, hold, watch)
     if name_or_path in DATASETS:
         _takes(name_or_path, "a dataset of a known form", told)
         return DATASETS[name_or_path](None if root is None else Path(root))
@@ -80,6 +124,9 @@ def load(
         if len(path.parts) > 1 or suffix in (*TEXTS, *PARQUETS, ".npz", ".npy"):
             raise DataError(f"there is no file or folder {path}")
         raise UnknownName("dataset", name_or_path, DATASETS)
+    if path.is_dir() and is_shards(path):
+        _takes(path, "a folder of shards", told)
+        return read_shards(path, size, hold, watch, largest, on_bad_data)
     if path.is_dir() and not is_huggingface(path):
         _takes(path, "a folder of class folders", told)
         return read_folder(path, size, hold, watch, largest)
@@ -100,6 +147,25 @@ def load(
         f"{path}: data is a folder of class folders of images, a .csv, .tsv or .parquet table, an .npz or .npy file, "
         "a Hugging Face dataset saved to disk, or a dataset's name"
     )
+
+
+def listing(name_or_folder: str, root: str | Path | None = None, augment: str | None = None) -> Listing:
+    """What a dataset of image files should hold: one of `LISTINGS`, or a folder of class folders.
+
+    `augment` is how a folder of one's own is trained on: "crop-flip", or "resized-crop-flip" for photographs.
+    """
+    if name_or_folder in LISTINGS:
+        if augment is not None:
+            raise InvalidInput(f"{name_or_folder} is trained on as the papers do: leave out augment = {augment}")
+        return LISTINGS[name_or_folder](None if root is None else Path(root))
+    folder = Path(name_or_folder).expanduser()
+    if not folder.exists():
+        if len(folder.parts) > 1:
+            raise DataError(f"there is no folder {folder}")
+        raise UnknownName("dataset of image files", name_or_folder, LISTINGS)
+    if not folder.is_dir() or is_shards(folder) or is_huggingface(folder):
+        raise InvalidInput(f"{folder} is no folder of class folders of images, and no dataset's name")
+    return from_class_folders(folder, folder.resolve().name, augment=augment)
 
 
 def _takes(path: Path | str, what: str, told: dict[str, str | None], *known: str) -> None:

@@ -29,8 +29,9 @@ class Source(Protocol):
         """The raw instances of one index list."""
         ...
 
-    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
-        """The raw instances of each index list in turn; `first` is which step of its epoch they begin with."""
+    def stream(self, draws: Sequence[Tensor], first: int = 0, *, seed: int | None = None) -> Iterator[Tensor]:
+        """The raw instances of each index list in turn; `first` is which step of its epoch they begin with, `seed` of
+        what is random in them, None of a test."""
         ...
 
 
@@ -47,7 +48,7 @@ class Resident:
     def fetch(self, index: Tensor) -> Tensor:
         return self.x.index_select(0, index)
 
-    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
+    def stream(self, draws: Sequence[Tensor], first: int = 0, *, seed: int | None = None) -> Iterator[Tensor]:
         for index in draws:
             yield self.fetch(index.to(self.device, non_blocking=True))
 
@@ -74,12 +75,18 @@ class Streamed:
     def fetch(self, index: Tensor) -> Tensor:
         return _stack([self.items[i] for i in index.tolist()]).to(self.device)
 
-    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
+    def stream(self, draws: Sequence[Tensor], first: int = 0, *, seed: int | None = None) -> Iterator[Tensor]:
         loader = self.idle.pop() if self.idle else self.loader()
-        assert isinstance(loader.batch_sampler, _Draws)
-        loader.batch_sampler.lists, loader.batch_sampler.first = [index.cpu() for index in draws], first
-        for x in loader:
-            yield x.to(self.device, non_blocking=True)
+        drawn = loader.batch_sampler
+        assert isinstance(drawn, _Draws)
+        drawn.lists, drawn.first = [index.cpu() for index in draws], first
+        drawn.crops = seed if self.items.crops and seed is not None else -1
+        try:
+            for x in loader:
+                yield x.to(self.device, non_blocking=True)
+        except DataError as error:
+            # A worker's comes with its traceback, of which the last line says what is wrong.
+            raise DataError(str(error).strip().rpartition("DataError: ")[2]) from None
         self.idle.append(loader)
 
     def loader(self) -> "DataLoader[Tensor]":
@@ -100,6 +107,7 @@ class _Draws(Sampler[list[int]]):
     def __init__(self) -> None:
         self.lists: list[Tensor] = []  # as Python's numbers, millions of them would be 40 bytes each
         self.first = 0
+        self.crops = -1  # the seed of random parts of images; -1: their middle
 
     def __len__(self) -> int:
         return len(self.lists)
@@ -107,7 +115,7 @@ class _Draws(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         for step, draw in enumerate(self.lists, self.first):
             index = draw.tolist()
-            yield [zlib.crc32(np.array([step, *index], dtype=np.int64).tobytes()), *index]
+            yield [zlib.crc32(np.array([step, *index], dtype=np.int64).tobytes()), self.crops, *index]
 
 
 class _Instances(Dataset[Tensor]):
@@ -116,6 +124,7 @@ class _Instances(Dataset[Tensor]):
     def __init__(self, dataset: Any, pick: Callable[[Any], Any]) -> None:
         self.dataset = dataset
         self.pick = pick
+        self.crops: bool = getattr(dataset, "crops", False) is True
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -129,7 +138,9 @@ class _Instances(Dataset[Tensor]):
         Random transforms inside a user's dataset then differ from epoch to epoch and repeat with the run's seed,
         whichever worker makes them, while the generators of this process are left alone.
         """
-        seed, *index = draw
+        seed, crops, *index = draw
+        if crops >= 0:
+            return [self.dataset.part(i, crops) for i in index]
         with _seeded(seed):
             return [self[i] for i in index]
 

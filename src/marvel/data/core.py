@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Instances: TypeAlias = Tensor | ImageFiles
 
-AUGMENTS = ("none", "crop-flip")
+AUGMENTS = ("none", "crop-flip", "resized-crop-flip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,8 @@ class Data:
     y          (n,) int64, the labels as they come
     classes    one name per label, in label order
     clean      (n,) int64, the clean labels where they are known to differ from `y`
-    augment    what the training views do: "none", or "crop-flip" (pad 4, random crop, horizontal flip)
+    augment    what the training views do: "none", "crop-flip" (pad 4, random crop, horizontal flip), or
+               "resized-crop-flip" (a random part of a larger image on disk, scaled; horizontal flip)
     mean       per channel (images, on the 0..1 scale where they are uint8) or per feature (vectors);
     std        by default those of `x`
     ids        one for each training instance: its path, the number of its row, or what a column says
@@ -83,6 +84,8 @@ class Data:
             raise InvalidInput(f"{self.name}: augment is one of {', '.join(AUGMENTS)}, given '{self.augment}'")
         if self.augment == "crop-flip" and self.x.ndim != 4:
             raise InvalidInput(f"{self.name}: 'crop-flip' is for images, these are vectors; say augment='none'")
+        if (self.augment == "resized-crop-flip") != getattr(self.x, "crops", False):
+            raise InvalidInput(f"{self.name}: 'resized-crop-flip' is for images on disk that are read with crops=True")
         if not self.mean and not self.std:
             mean, std = _moments(self.x if isinstance(self.x, Tensor) else self.x.sample())
             object.__setattr__(self, "mean", mean)

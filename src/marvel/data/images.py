@@ -12,6 +12,7 @@ bytes at their new size are kept from it, so that nothing is decoded twice.
 import io
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from marvel.data.crops import Cut, centre, random_part
 from marvel.errors import DataError
 
 if TYPE_CHECKING:
@@ -40,13 +42,26 @@ PORTION = 4096
 """Images that are handed to the pool at a time."""
 NAMED = 3
 """How many files a note names."""
+ORIENTATION = 0x0112
+"""The EXIF tag of it; from 5 on width and height change places."""
 
 Watch: TypeAlias = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is, and how much there is."""
 
 
+class Encoded(ABC):
+    """An encoded image that is no file of its own."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def read(self) -> bytes: ...
+
+
 @dataclass(frozen=True)
-class Embedded:
+class Embedded(Encoded):
     """An encoded image inside a column of a table: an Arrow array of {bytes, path}."""
 
     column: Any
@@ -64,20 +79,57 @@ class Embedded:
         return content
 
 
-Picture: TypeAlias = Path | Embedded
+Picture: TypeAlias = Path | Encoded
+
+
+class Pictures(Sequence[Picture]):
+    """Pictures by their index, which need not all be objects in memory."""
+
+    @abstractmethod
+    def take(self, index: Sequence[int]) -> "Pictures":
+        """These of them, in this order."""
+
+    @abstractmethod
+    def facts(self) -> bytes:
+        """What tells them from others, without reading them."""
+
+
+class Listed(Pictures):
+    """Pictures one by one."""
+
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self.pictures = list(pictures)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @overload
+    def __getitem__(self, index: int) -> Picture: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Listed": ...
+    def __getitem__(self, index: int | slice) -> "Picture | Listed":
+        return Listed(self.pictures[index]) if isinstance(index, slice) else self.pictures[index]
+
+    def take(self, index: Sequence[int]) -> "Listed":
+        return Listed([self.pictures[i] for i in index])
+
+    def facts(self) -> bytes:
+        return "\n".join(_facts(picture) for picture in self.pictures).encode(errors="surrogateescape")
 
 
 class ImageFiles(Dataset[Tensor]):
     """Images on disk, where a tensor (n, 3, size, size) of them would stand; a selection of them is one again.
 
-    `held` is that tensor, where there is room for it.
+    `held` is that tensor, where there is room for it. With `crops` the images are larger than what is trained on: a
+    part of them, another one each epoch, is cut out as they are decoded (`marvel.data.crops`).
     """
 
     dtype = torch.uint8
     ndim = 4
 
-    def __init__(self, paths: Sequence[Picture], size: int, held: Tensor | None = None) -> None:
-        self.paths, self.size, self.held = list(paths), size, held
+    def __init__(self, paths: Sequence[Picture], size: int, held: Tensor | None = None, crops: bool = False) -> None:
+        self.paths = paths if isinstance(paths, Pictures) else Listed(paths)
+        self.size, self.held, self.crops = size, held, crops
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -97,12 +149,18 @@ class ImageFiles(Dataset[Tensor]):
         if isinstance(index, Tensor):
             chosen = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
             held = None if self.held is None else self.held[chosen]
-            return ImageFiles([self.paths[i] for i in chosen.tolist()], self.size, held)
-        return read_image(self.paths[index], self.size) if self.held is None else self.held[index]
+            return ImageFiles(self.paths.take(chosen.tolist()), self.size, held, self.crops)
+        if self.held is not None:
+            return self.held[index]
+        return read_image(self.paths[index], self.size, centre if self.crops else None)
+
+    def part(self, index: int, seed: int) -> Tensor:
+        """A random part of an image, a function of the epoch's seed."""
+        return read_image(self.paths[index], self.size, random_part(seed, index))
 
     def facts(self) -> bytes:
         """What tells these files from others, without reading them: their names and lengths."""
-        return "\n".join(_facts(path) for path in self.paths).encode(errors="surrogateescape")
+        return self.paths.facts()
 
     def sample(self) -> Tensor:
         """Some of the images, evenly spread."""
@@ -123,9 +181,9 @@ def _spread(n: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------- one image
 
 
-def read_image(picture: Picture, size: int) -> Tensor:
-    """(3, size, size), uint8."""
-    seen = look(picture, size)
+def read_image(picture: Picture, size: int, cut: Cut | None = None) -> Tensor:
+    """(3, size, size), uint8: the middle of the image, or the part that `cut` says."""
+    seen = look(picture, size, cut)
     if seen.pixels is None:
         name = picture if isinstance(picture, Path) else f"image {picture.name}"
         raise DataError(f"{name} cannot be read as an image ({seen.wrong}); mend or remove it")
@@ -141,7 +199,7 @@ class Look:
     wrong: str | None = None
 
 
-def look(picture: Picture, size: int) -> Look:
+def look(picture: Picture, size: int, cut: Cut | None = None) -> Look:
     """Decode one image; whatever is wrong with it is said, not raised."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -153,10 +211,15 @@ def look(picture: Picture, size: int) -> Look:
                 return Look(wrong="the file is empty")
         with open_picture(picture) as image:
             converted = _depth(image)
-            image.draft("RGB", (size, size))
-            upright = as_rgb(ImageOps.exif_transpose(image))
-            array = np.array(ImageOps.fit(upright, (size, size)))
+            if cut is None:
+                image.draft("RGB", (size, size))
+                upright = as_rgb(ImageOps.exif_transpose(image))
+                array = np.array(ImageOps.fit(upright, (size, size)))
+            else:
+                array = np.array(_part(image, size, cut))
             return Look(torch.from_numpy(array).permute(2, 0, 1).contiguous(), converted)
+    except DataError:  # of a shard that is not what was written: no fault of the image
+        raise
     except FileNotFoundError:
         return Look(wrong="there is no such file")
     except Image.DecompressionBombError:
@@ -166,6 +229,23 @@ def look(picture: Picture, size: int) -> Look:
     except Exception as error:
         # A decoder given hostile or damaged bytes may raise anything (struct.error, IndexError, SyntaxError, ...).
         return Look(wrong=f"cannot be decoded: {error}")
+
+
+def _part(image: "Image", size: int, cut: Cut) -> "Image":
+    """The part of an image that `cut` says, scaled; of JPEGs no more is decoded than that takes."""
+    from PIL import Image, ImageOps
+
+    turned = image.getexif().get(ORIENTATION, 1) >= 5
+    width, height = (image.height, image.width) if turned else image.size
+    box = cut(width, height)
+    scale = size / min(box[2] - box[0], box[3] - box[1])
+    if scale < 1:
+        image.draft("RGB", (round(image.width * scale), round(image.height * scale)))
+    upright = as_rgb(ImageOps.exif_transpose(image))
+    left, top, right, bottom = box
+    across, down = upright.width / width, upright.height / height
+    scaled = left * across, top * down, min(right * across, upright.width), min(bottom * down, upright.height)
+    return upright.resize((size, size), Image.Resampling.BILINEAR, box=scaled)
 
 
 def open_picture(picture: Picture) -> "Image":
@@ -242,7 +322,7 @@ def check_images(
         # Pillow's, about damaged EXIF data and the like: what matters is said below.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         if size is None:
-            size = max(SMALLEST, min(largest, _usual_side(pictures)))
+            size = max(SMALLEST, min(largest, usual_side(pictures)))
         n = len(pictures)
         if hold is None:
             hold = 3 * size * size * n <= HELD
@@ -275,7 +355,7 @@ def check_images(
     return Checked(ImageFiles([pictures[i] for i in good], size, held), good, wrong, converted)
 
 
-def _usual_side(pictures: Sequence[Picture]) -> int:
+def usual_side(pictures: Sequence[Picture]) -> int:
     """The median shorter side of some of the images, by what their headers say."""
     sides = []
     for place in _spread(len(pictures)):

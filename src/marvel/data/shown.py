@@ -16,6 +16,7 @@ from marvel.data.arrays import channels_first, instances_name, open_npy, open_np
 from marvel.data.huggingface import arrow, image_columns, open_splits
 from marvel.data.images import Embedded, Picture, as_rgb, open_picture
 from marvel.data.origin import Origin
+from marvel.data.shards import InShards, open_shards
 from marvel.data.tables import find_picture, open_table
 from marvel.errors import DataError, MarvelError
 
@@ -71,8 +72,10 @@ def open_instances(origin: Origin, rows: Sequence[int], ids: Sequence[str]) -> I
     if not Path(origin.path).exists():
         return _Gone(rows, f"{origin.path} is not there any more")
     try:
-        if origin.kind == "folder":
+        if origin.kind in ("folder", "listed"):
             return _Files(rows, origin, ids)
+        if origin.kind == "shards":
+            return _Shards(rows, origin)
         if origin.kind in ("paths", "table"):
             return _Table(rows, origin)
         return _Arrays(rows, origin) if origin.kind == "arrays" else _HuggingFace(rows, origin)
@@ -106,6 +109,21 @@ class _Files(Instances):
         if name.is_absolute() or ".." in name.parts:
             raise DataError(f"{name} is not inside {self.folder}")
         return _decoded(self.folder / name)
+
+
+class _Shards(Instances):
+    """Images in shards; a row is the index an image is stored under."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin) -> None:
+        super().__init__(rows)
+        folder = Path(origin.path)
+        # Shards that are gone leave holes, and the others can still be shown.
+        train = [pair for pair in open_shards(folder).good if pair[0].part == "train"]
+        self.images = InShards.of(folder, train)
+        self.place = {index: place for place, index in enumerate(self.images.rows[:, 1].tolist())}
+
+    def _image(self, index: int) -> "Image":
+        return _decoded(self.images[self.place[self.rows[index]]])
 
 
 class _Table(Instances):

@@ -30,7 +30,8 @@ class Views:
 
     plain   the instance as it is: what is tested
     weak    "crop-flip": 4 black pixels around the image, a random crop of the original size, a horizontal flip half
-            of the time. "none": the plain view
+            of the time. "resized-crop-flip": the flip alone, since workers have cut the part out. "none": the plain
+            view
     strong  images: the weak view, then a random rotation (up to 30 degrees), shear (0.3) and shift (an eighth of the
             side) in one resampling, brightness, contrast and (with three channels) saturation changed by factors
             in 0.6..1.4, and a square of half the shorter side, centred anywhere, set to the mean.
@@ -42,8 +43,8 @@ class Views:
     def __init__(self, mean: Sequence[float], std: Sequence[float], augment: str, shape: Sequence[int]) -> None:
         if augment not in AUGMENTS:
             raise InvalidInput(f"augment is one of {', '.join(AUGMENTS)}, given '{augment}'")
-        if len(shape) not in (1, 3) or (augment == "crop-flip" and len(shape) == 1):
-            raise InvalidInput(f"views are of images (C, H, W) or vectors (D,) without crop-flip, given {tuple(shape)}")
+        if len(shape) not in (1, 3) or (augment != "none" and len(shape) == 1):
+            raise InvalidInput(f"views are of images (C, H, W) or vectors (D,) without {augment}, given {tuple(shape)}")
         if not len(mean) == len(std) == shape[0]:
             raise InvalidInput(f"mean and std have {shape[0]} numbers, given {len(mean)} and {len(std)}")
         self.augment = augment
@@ -54,7 +55,7 @@ class Views:
         self.scale = (1 / deviation).float().view(column)
         self.byte_scale = (1 / (255 * deviation)).float().view(column)
         self.shift = (-torch.tensor(mean, dtype=torch.float64) / deviation).float().view(column)
-        self.weak_uniforms = 3 if augment == "crop-flip" else 0
+        self.weak_uniforms = {"none": 0, "crop-flip": 3, "resized-crop-flip": 1}[augment]
         if self.image:
             self.strong_uniforms = self.weak_uniforms + 8 + (shape[0] == 3)
         else:
@@ -100,6 +101,8 @@ class Views:
         """Raw in, raw out: the pixels are gathered as bytes, a quarter of the traffic of floats."""
         if self.augment == "none":
             return x
+        if self.augment == "resized-crop-flip":
+            return torch.where(u[:, 0, None, None, None] < 0.5, x.flip(-1), x)
         m, (channels, height, width) = len(x), self.shape
         offset = (u[:, :2] * (2 * PAD + 1)).long().clamp(max=2 * PAD)
         rows = offset[:, 0, None] + torch.arange(height, device=x.device)

@@ -17,6 +17,7 @@ from marvel.export.decided import Decided, decided
 from marvel.export.folders import write_folder
 from marvel.export.huggingface import write_huggingface
 from marvel.export.place import LINKS, check_link, new_folder
+from marvel.export.shards import write_listed, write_shards
 from marvel.export.tables import write_table
 from marvel.runs import RunFolder, write_atomically
 
@@ -73,6 +74,8 @@ def export(
     what = decided(folder, accept_all, accept_above)
     write = {
         "folder": write_folder,
+        "listed": write_listed,
+        "shards": write_shards,
         "paths": write_table,
         "table": write_table,
         "arrays": write_arrays,
