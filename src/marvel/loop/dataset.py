@@ -89,15 +89,19 @@ def read_own(
     labels: Any = None,
     names: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
-    name: str | None = None,
+    name: str = "data",
 ) -> Own:
-    """The dataset that a criterion of `n` instances and so many classes was trained on."""
+    """The dataset that a criterion of `n` instances and so many classes was trained on.
+
+    `name` is what it is called where it does not say itself.
+    """
     if isinstance(data, Indexed):
         data = data.dataset
     if isinstance(data, Data):
-        found, title = _of_data(data), data.name
+        found, name = _of_data(data), data.name
     else:
-        found, title = look_into(data, n, labels is None), type(data).__name__
+        found = look_into(data, n, labels is None)
+        name = name if found.root is None else found.root.name
     own_names = found.classes if names is None else names
     numbered, own_names = _numbered(found.labels if labels is None else labels, own_names, n, classes)
     known = found.ids if ids is None else ids
@@ -106,7 +110,7 @@ def read_own(
         raise InvalidInput(f"expected {n} ids, one for each instance, got {len(own_ids)}")
     check_ids("ids", own_ids)
     own = Own(
-        name or title,
+        name,
         numbered,
         own_names,
         own_ids,

@@ -1,5 +1,6 @@
 """What a criterion found in a loop of one's own, as a run folder."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,6 +59,7 @@ def save_run(
     labels    the given labels, where the dataset does not say them
     classes   the classes' names; by default those the dataset has, or 0, 1, ...
     ids       the instances' own names; by default their files, the rows of a DataFrame, or 0, 1, ...
+    name      what the report calls the data
     top       list this many labels; by default those that were removed
     keep      how many instances to keep a picture or the fields of, the most suspect first, for data without files
     replace   forget the run that the folder holds; decisions made in a review stay
@@ -69,13 +71,14 @@ def save_run(
     cut.check(None, top)
     if criterion.epoch < 2:
         raise InvalidInput("the criterion has seen no epoch: call criterion.step() at the end of each")
-    own = read_own(data, criterion.n, criterion.classes, labels, classes, ids, name)
+    place = RunFolder(folder)
+    own = read_own(data, criterion.n, criterion.classes, labels, classes, ids, place.path.name)
+    own = own if name is None else dataclasses.replace(own, name=name)
     columns, ranked = _columns(criterion, own)
     suspect = suspects(columns["removed_at"] > 0, columns["quality"])
     listed = ranked[suspect[ranked]] if top is None else ranked[:top]
     columns |= {"flagged": np.isin(np.arange(criterion.n), listed)}
     findings, page = Findings(columns, own.classes, listed), None
-    place = RunFolder(folder)
     if writes_files():
         kept = is_kept(place, criterion)
         if not kept:
