@@ -168,7 +168,9 @@ def _of_data(data: Data) -> Found:
 
 def _of_pair(x: Any, y: Any) -> Found:
     if hasattr(x, "iloc"):  # a DataFrame
-        return Found(lambda i: dict(x.iloc[i].items()), np.asarray(y), ids=[str(name) for name in x.index])
+        names = [str(name) for name in x.index]
+        unique = len(set(names)) == len(names)
+        return Found(lambda i: dict(x.iloc[i].items()), np.asarray(y), ids=names if unique else None)
     return Found(lambda i: x[i], y)
 
 
