@@ -36,7 +36,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types format build clean
+.PHONY: help setup demo test check lint types format versions build clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ types: $(VENV)/.dev ## Check the types
 format: $(VENV)/.dev ## Bring the code into its format, and mend what can be mended
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+versions: $(VENV)/.dev ## Try the oldest and the newest versions Marvel works with, in environments of their own
+	$(PY) -m benchmarks.versions --workers $(WORKERS) $(ARGS)
 
 build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
 	rm -rf dist

@@ -1,9 +1,10 @@
 """MARVEL in a LightningModule: one line of the module changes, and a callback does the rest.
 
-python examples/lightning_module.py
+python examples/lightning_module.py [FOLDER]
 """
 
 import logging
+import sys
 
 import numpy as np
 import pytorch_lightning as pl
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from marvel import Indexed, Marvel, data, noise
+from marvel import Indexed, Marvel, data, keep_ledger, noise, save_run
 from marvel.integrations.lightning import MarvelCallback
 
 EPOCHS = 30
@@ -31,7 +32,7 @@ class Classifier(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.05, momentum=0.9)
 
 
-def main() -> None:
+def main(folder: str) -> None:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -39,19 +40,20 @@ def main() -> None:
     corruption = noise.corrupt(digits.y.numpy(), "symmetric", np.random.default_rng(0), classes=10, rate=0.4)
     labels, wrong = torch.from_numpy(corruption.labels), torch.from_numpy(corruption.wrong)
 
-    model = Classifier(len(labels))
-    loader = DataLoader(Indexed(TensorDataset(digits.x, labels)), batch_size=64, shuffle=True)
+    model, dataset = Classifier(len(labels)), TensorDataset(digits.x, labels)
+    loader = DataLoader(Indexed(dataset), batch_size=64, shuffle=True)
+    keep_ledger(folder, model.criterion, replace=True)
     # Here the criterion is a part of the module. One outside of it would be MarvelCallback(criterion).
     callbacks = [MarvelCallback(feed_index=True)]
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    pl.Trainer(max_epochs=EPOCHS, accelerator="cpu", callbacks=callbacks, enable_model_summary=False, **quiet).fit(
-        model, loader
-    )
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    pl.Trainer(max_epochs=EPOCHS, accelerator="cpu", callbacks=callbacks, **quiet).fit(model, loader)
+    saved = save_run(folder, model.criterion, dataset, classes=digits.classes)
     removed = model.criterion.removed
     print(f"{int((removed & wrong).sum())} of {int(removed.sum())} removed labels are wrong; the most suspect:")
-    for issue in model.criterion.issues(labels, names=digits.classes)[:5]:
+    for issue in saved.issues[:5]:
         print(f"  {issue.id}: given {issue.given}, suggested {issue.suggested}")
+    print(f"The report is {saved.report}. Next: marvel review {folder}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else "runs/lightning-module")

@@ -1,6 +1,8 @@
 """MarvelTrainer: text and images with tiny models of random weights; the plain loop's numbers, and checkpoints."""
 
 import builtins
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -24,6 +26,7 @@ from marvel import FolderError, InvalidInput, Marvel, MarvelPlus, MissingExtra
 from marvel.integrations.huggingface import MarvelMixin, MarvelTrainer
 from marvel.integrations.state import FILE
 
+ROOT = Path(__file__).resolve().parent.parent
 N, EPOCHS, BATCH = 44, 5, 8
 G = torch.Generator().manual_seed(0)
 TRUTH = torch.arange(N) % 2
@@ -123,15 +126,18 @@ def trainer_of(
     return made
 
 
-def plain_loop(batches: list[list[int]], criterion: Marvel, kind: str, accumulate: int = 1) -> nn.Module:
+def plain_loop(
+    batches: list[list[int]], criterion: Marvel, kind: str, accumulate: int = 1, world: int = 1
+) -> nn.Module:
     """Without a Trainer: the same batches, the same first weights."""
     model = bert() if kind == "text" else vit()
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    steps = -(-N // BATCH)
+    steps = -(-N // (BATCH * world))
     for epoch in range(EPOCHS):
         todo = batches[epoch * steps : (epoch + 1) * steps]
-        assert sorted(chain(*todo)) == list(range(N))  # every instance, once an epoch
+        assert set(chain(*todo)) == set(range(N))  # every instance; of one process, once an epoch
+        assert world > 1 or sum(map(len, todo)) == N
         for k in range(0, steps, accumulate):
             group = todo[k : k + accumulate]
             for rows in group:
@@ -262,3 +268,27 @@ def generator_left_alone() -> Iterator[None]:
     """The Trainer seeds the global generators."""
     with torch.random.fork_rng(devices=[]):
         yield
+
+
+@pytest.mark.dist
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    """One process that sees the global batches of two, some instances twice, comes to the same."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    program = str(ROOT / "tests" / "together_huggingface.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program]
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, kind in {"marvel": Spy, "marvel+": SpyPlus}.items():
+        found = torch.load(tmp_path / f"{name}.pt", weights_only=True)
+        alone = kind()
+        model = plain_loop(found["batches"], alone, "text", world=2)
+        expected = {f"criterion.{key}": tensor for key, tensor in alone.state_dict().items()}
+        expected |= {f"network.{key}": tensor for key, tensor in model.state_dict().items()}
+        assert found["state"].keys() == expected.keys()
+        assert alone.removed.any() and not alone.removed.all()
+        for key, tensor in expected.items():
+            same = {"rtol": 1e-4, "atol": 1e-4} if tensor.is_floating_point() else {"rtol": 0, "atol": 0}
+            torch.testing.assert_close(found["state"][key], tensor, equal_nan=True, msg=f"{name}: {key}", **same)

@@ -1,4 +1,4 @@
-"""What Marvel found, in other people's tools: cleanlab goes on from it, and pandas opens the tables."""
+"""What Marvel found, in other people's tools: cleanlab goes on from it; pandas, polars and DuckDB open the tables."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,14 @@ import numpy as np
 import pandas
 import pytest
 from cleanlab.classification import CleanLearning
-from cleanlab.rank import order_label_issues
+from cleanlab.dataset import overall_label_health_score
+from cleanlab.filter import find_label_issues
+from cleanlab.rank import get_label_quality_scores, order_label_issues
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
+from marvel.clean.findings import HEADING
 from marvel.config import Config
 from marvel.integrations.sklearn import MarvelClassifier
 from marvel.run import Run, train
@@ -100,3 +104,68 @@ def test_the_ledger_in_pandas(run: Run) -> None:
     # The quality is the mean margin over the epochs, the first excepted; the ledger keeps halves.
     mean = margins.drop(columns=1).astype(float).mean(axis=1).to_numpy()
     assert np.allclose(mean, run.method.quality.numpy(), atol=0.02, rtol=1e-2)
+
+
+def test_the_tables_in_polars(run: Run) -> None:
+    polars = pytest.importorskip("polars")
+    folder = RunFolder(folder_of(run))
+    table = polars.read_parquet(folder_of(run) / "instances.parquet")
+    for name, column in folder.instances().items():
+        assert np.array_equal(table[name].to_numpy(), column), name
+    margins = polars.DataFrame({str(epoch): kept["margin"].float().numpy() for epoch, kept in folder.ledger()})
+    assert margins.shape == (len(run.data), 6)
+    kept = dict(folder.ledger())[6]["margin"].float()
+    assert np.array_equal(margins["6"].to_numpy(), kept.numpy(), equal_nan=True)
+
+
+def test_the_tables_in_duckdb(run: Run) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    folder = RunFolder(folder_of(run))
+    path = folder_of(run) / "instances.parquet"
+    counts = duckdb.sql(f"SELECT given, count(*) FROM '{path}' WHERE removed_at > 0 GROUP BY given").fetchall()
+    columns = folder.instances()
+    given = columns["given"][columns["removed_at"] > 0]
+    assert dict(counts) == {int(c): int((given == c).sum()) for c in np.unique(given)} != {}
+    margins = {str(epoch): kept["margin"].float().numpy() for epoch, kept in folder.ledger()}
+    ((lowest,),) = duckdb.sql('SELECT min("6") FROM margins').fetchall()
+    assert lowest == np.nanmin(margins["6"])
+
+
+# ------------------------------------------------------------ the list, as cleanlab's
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, model: MarvelClassifier) -> Path:
+    return model.save_run(tmp_path_factory.mktemp("saved") / "run", X).folder
+
+
+def test_issues_csv_are_cleanlabs_label_issue_indices(saved: Path, model: MarvelClassifier) -> None:
+    """The list is what cleanlab calls the ranked indices of label issues: it orders them as its own score would."""
+    issues = pandas.read_csv(saved / "issues.csv")
+    indices = issues["id"].to_numpy()
+    assert sorted(indices) == np.flatnonzero(model.removed_).tolist() != []
+    assert issues.label_quality.between(0, 1).all() and issues.label_quality.is_monotonic_increasing
+    # cleanlab counts the classes of its own label issues from such indices.
+    theirs = find_label_issues(Y, model.predict_proba(X), return_indices_ranked_by="self_confidence")
+    assert theirs.dtype.kind == indices.dtype.kind == "i"
+    assert len(set(theirs) & set(indices)) >= 0.7 * min(len(theirs), len(indices))
+    mask = np.zeros(N, dtype=bool)
+    mask[indices] = True
+    learner = CleanLearning(Counting()).fit(X, Y, label_issues=mask)
+    assert np.array_equal(learner.clf.y_, Y[~mask])
+
+
+def test_label_quality_is_a_score_as_cleanlabs(saved: Path, model: MarvelClassifier) -> None:
+    """Between 0 and 1, low = suspect: wrong labels rank lower by ours and by cleanlab's, and the two agree."""
+    ours = RunFolder(saved).instances()["label_quality"]
+    assert np.array_equal(ours, model.label_quality_) and ours.min() >= 0 and ours.max() <= 1
+    theirs = get_label_quality_scores(Y, model.predict_proba(X))
+    for scores in (ours, theirs):
+        assert roc_auc_score(CLEAN, scores) > 0.9
+    assert pandas.Series(ours).corr(pandas.Series(theirs), method="spearman") > 0.5
+    # cleanlab's summary of a dataset takes such scores' counterpart, the labels and the probabilities.
+    assert overall_label_health_score(Y, model.predict_proba(X), verbose=False) < 1
+
+
+def test_a_list_of_marvel_clean_has_the_same_columns(saved: Path) -> None:
+    assert (saved / "issues.csv").read_text().splitlines()[0].split(",") == list(HEADING)

@@ -1,6 +1,8 @@
 """MarvelClassifier: scikit-learn's own checks, the plain loop's numbers, and all that people feed to an estimator."""
 
+import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,6 +153,43 @@ def test_own_networks() -> None:
     assert by_class.network_params == {"width": 24}
 
 
+def test_a_network_is_a_beginning_and_stays_what_it_is() -> None:
+    """A fit trains a copy of it, from its weights: what a pretrained network is for."""
+    torch.manual_seed(0)
+    given = Small(3, width=12)
+    before = [p.detach().clone() for p in given.parameters()]
+    model = MarvelClassifier(**QUICK, network=given, method_params=REMOVES)
+    first, again = model.fit(X, Y).quality_, clone(model).fit(X, Y).quality_
+    assert all(torch.equal(p, q) for p, q in zip(given.parameters(), before))
+    assert np.array_equal(first, again) and model.networks_[0] is not given
+    # The plain loop from the same weights, as above for the class.
+    by_class = fitted(network=lambda: copy.deepcopy(given))
+    assert np.array_equal(by_class.quality_, first)
+
+
+def test_networks_in_skorchs_style() -> None:
+    """What people do with skorch's NeuralNetClassifier(module=..., module__width=...): pipelines, searches, clones."""
+    skorch = pytest.importorskip("skorch")
+    theirs = skorch.NeuralNetClassifier(Small, module__classes=3, module__width=8, max_epochs=1, verbose=0)
+    assert clone(theirs).get_params()["module__width"] == 8
+    ours = MarvelClassifier(network=Small, **QUICK).set_params(network__width=8)
+    assert clone(ours).get_params()["network__width"] == 8
+    for net, grid in ((theirs, "module__width"), (ours, "network__width")):
+        pipeline = make_pipeline(StandardScaler(), net)
+        name = f"{pipeline.steps[-1][0]}__{grid}"
+        search = GridSearchCV(pipeline, {name: [4, 6]}, cv=2).fit(X, Y)
+        assert search.best_params_[name] in (4, 6) and search.predict(X).shape == (N,)
+
+
+def test_one_call_to_the_report(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(X, columns=[f"f{k}" for k in range(FEATURES)], index=[f"row {i}" for i in range(N)])
+    model = MarvelClassifier(**QUICK, method_params=REMOVES).fit(frame, NAMES[Y])
+    saved = model.save_run(tmp_path / "run", frame)
+    assert {issue.index for issue in saved.issues} == set(np.flatnonzero(model.removed_).tolist())
+    assert all(issue.id == f"row {issue.index}" and issue.given == NAMES[Y[issue.index]] for issue in saved.issues)
+    assert saved.report is not None and "f3" in saved.report.read_text(encoding="utf-8")
+
+
 def test_images() -> None:
     digits = load_digits()
     images, labels = digits.images[:300], digits.target[:300]
@@ -192,7 +231,10 @@ def test_pickled_it_predicts_the_same() -> None:
         ({"method": "marvl"}, "did you mean 'marvel'"),
         ({"method_params": {"wiat": 3}}, "did you mean 'wait'"),
         ({"network": "mpl"}, "did you mean 'mlp'"),
-        ({"network": Small(3)}, "a class or a function"),
+        ({"network": 3}, "a name, a network, or a class or function"),
+        ({"network": Small(3), "network_params": {"width": 8}}, "give a class or a function"),
+        ({"network": Small(4)}, r"\(2, 3\) logits, got \(2, 4\)"),
+        ({"network": Small(3), "method": "co-teaching", "method_params": {"noise_rate": 0.2}}, "begin differently"),
         ({"network": Small, "network_params": {"classes": 7}}, r"\(2, 3\) logits, got \(2, 7\)"),
         ({"network": "mlp", "network_params": {"width": 3}}, "takes no network_params"),
         ({"epochs": 0}, "epochs must be at least 1"),

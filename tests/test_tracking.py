@@ -1,7 +1,9 @@
-"""Tracking, with stand-ins for TensorBoard and Weights & Biases, which are large: how they are called is checked."""
+"""Tracking: JSON lines, TensorBoard and Weights & Biases. Stand-ins show how these are called; what they write is read
+back where they are installed."""
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -126,6 +128,43 @@ def test_on_the_command_line(
     assert not stopped.value.code
     assert tensorboard[0][1] == str(tmp_path / "run" / "tensorboard") and tensorboard[-1] == "closed"
     assert wandb[0]["config"]["epochs"] == 2 and wandb[-1] == "finished"
+
+
+def test_the_real_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board = TensorBoard(tmp_path / "board")
+    train(SHORT, tmp_path / "run", watch=watching(board))
+    board.close()
+    written = reader.EventAccumulator(str(tmp_path / "board")).Reload()
+    for line in RunFolder(tmp_path / "run").metrics():
+        for name, value in numbers(line).items():
+            if name != "epoch":
+                drawn = {event.step: event.value for event in written.Scalars(name)}
+                assert drawn[line["epoch"]] == pytest.approx(value, rel=1e-5), name
+    # A run that goes on from its first epoch draws over what was written after it.
+    board = TensorBoard(tmp_path / "board")
+    board.log({"train_loss": 0.125}, 2)
+    board.close()
+    again = reader.EventAccumulator(str(tmp_path / "board")).Reload()
+    assert [event.step for event in again.Scalars("train_loss")] == [1, 2]
+    assert again.Scalars("train_loss")[-1].value == 0.125
+
+
+@pytest.mark.slow
+def test_the_real_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own code
+        with WeightsAndBiases(tmp_path / "mine", config={"seed": 0}) as run:
+            run.log({"train_loss": 0.5, "margin": {"median": 1.5}, "quantiles": [1, 2]}, 1)
+            run.log({"train_loss": 0.25}, 2)
+    (file,) = (tmp_path / "mine").glob("wandb/offline-run-*/*.wandb")
+    written = file.read_bytes()  # records one after the other, not compressed
+    assert written.count(b"train_loss") >= 2 and b"margin/median" in written and b"quantiles" not in written
+    assert b"0.25" in written and b"1.5" in written and b"seed" in written
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,9 @@ __all__ = [
     "PartnerLost",
     "Seen",
     "UnknownName",
+    "keep_ledger",
     "margins",
+    "save_run",
 ]
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         PartnerLost,
         UnknownName,
     )
+    from marvel.loop import keep_ledger, save_run
     from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
     from marvel.methods import METHODS
     from marvel.methods.aum import AUM
@@ -84,7 +87,7 @@ else:
         if name in __all__:
             from importlib import import_module
 
-            for home in ("errors", "method", "methods"):
+            for home in ("errors", "method", "methods", "loop"):
                 module = import_module(f"marvel.{home}")
                 if hasattr(module, name):
                     globals()[name] = getattr(module, name)

@@ -183,6 +183,8 @@ class Method(Memory):
         """The accuracy on a clean validation set that the last `step` was told."""
         self.shares: list[int] | None = None
         """How many instances each process has in this step, where that is known; else they ask one another."""
+        self.watchers: list[Callable[[Method, Seen], None]] = []
+        """Told at the end of every `step` what the epoch showed; `marvel.keep_ledger` adds one."""
         self._visited = 0
 
         self.remember("clock", torch.tensor(1))
@@ -356,6 +358,8 @@ class Method(Memory):
         self.clock += 1
         self._visited = 0
         self.forget_epoch()
+        for watch in self.watchers:
+            watch(self, seen)
         return seen
 
     def issues(

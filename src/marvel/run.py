@@ -198,14 +198,11 @@ class Run:
             wrong = (~self.clean).numpy()
             final |= metrics.detection(self.method.removed.cpu().numpy(), wrong)
             final |= metrics.ranking(self.method.quality.cpu().numpy(), wrong)
-        curves: tuple[str, ...] = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
-        curves += ("clean_remaining", "noisy_remaining")
         return {
             "final": final,
             "chosen": self.method.chosen,
             "seconds": round(self.trainer.seconds, 3),
-            "curves": {key: [line.get(key) for line in lines] for key in curves if last.get(key) is not None}
-            | {f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")},
+            "curves": curves_of(lines),
             "histograms": {
                 str(line["epoch"]): line["histogram"] | {"moments": line["margin"]["moments"]}
                 for line in lines
@@ -351,6 +348,17 @@ def corrupt(config: Config, data: Data) -> noise.Corruption:
         options["path"] = config.noise_file
     rng = np.random.default_rng(seed_of(config.seed, "noise"))
     return noise.corrupt(data.y.numpy(), config.noise, rng, classes=len(data.classes), **options)
+
+
+def curves_of(lines: list[Facts]) -> Facts:
+    """By epoch: shares, as far as they are known, and quantiles of the margins."""
+    if not lines:
+        return {}
+    shares = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
+    known = [key for key in (*shares, "clean_remaining", "noisy_remaining") if lines[-1].get(key) is not None]
+    return {key: [line.get(key) for line in lines] for key in known} | {
+        f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")
+    }
 
 
 def judged(lines: list[Facts], protocol: str) -> Facts:

@@ -8,6 +8,7 @@
     checkpoint/        safetensors + JSON with checksums: the newest, and the one before it
     clean.json         of `marvel clean`: where the data came from, what was found in it, and the estimates
     issues.csv         of `marvel clean`: the suspect labels, the most suspect first
+    shown.parquet      of `marvel.save_run`: the most suspect instances of a loop of one's own, as a person sees them
     report.html        the run as a page
     decisions.sqlite   of `marvel review`: what was decided about the suspect labels
     <stage>/           the run folder of a training that came before
@@ -75,6 +76,7 @@ class RunFolder:
     def clear(self) -> None:
         """Forget the run and its stages: remove the files it wrote, and nothing else."""
         written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet", "clean.json", "issues.csv"]
+        written += ["shown.parquet"]
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
@@ -114,6 +116,10 @@ class RunFolder:
         write_atomically(self.path / "issues.csv", text.encode("utf-8", "backslashreplace"))
 
     @property
+    def shown_file(self) -> Path:
+        return self.path / "shown.parquet"
+
+    @property
     def report_file(self) -> Path:
         return self.path / "report.html"
 
@@ -151,12 +157,16 @@ class RunFolder:
 
     def write_instances(self, columns: Mapping[str, Any]) -> None:
         """instances.parquet: one row an instance."""
-        import pyarrow
-        import pyarrow.parquet
+        _write_parquet(self.path / "instances.parquet", columns)
 
-        sink = pyarrow.BufferOutputStream()
-        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
-        write_atomically(self.path / "instances.parquet", sink.getvalue().to_pybytes())
+    def write_shown(self, rows: Sequence[int], pictures: Sequence[bytes | None], fields: Sequence[Facts]) -> None:
+        """shown.parquet: what some instances look like."""
+        import pyarrow
+
+        kind = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])  # as Hugging Face's images
+        images = [None if content is None else {"bytes": content, "path": None} for content in pictures]
+        columns = {"row": rows, "picture": pyarrow.array(images, kind)}
+        _write_parquet(self.shown_file, {**columns, "fields": [json.dumps(one) for one in fields]})
 
     def instances(self, columns: Sequence[str] | None = None, rows: Any = None) -> dict[str, Any]:
         """The columns of instances.parquet, as numpy arrays; of `columns` those there are, and of `rows` only."""
@@ -280,6 +290,15 @@ class RunFolder:
         if not isinstance(facts, dict):
             raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
         return facts
+
+
+def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
+    write_atomically(path, sink.getvalue().to_pybytes())
 
 
 def _half(margin: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from marvel.clean.defaults import largest, suited
-from marvel.clean.run import CleanRun, Issue
+from marvel.clean.findings import Issue
+from marvel.clean.run import CleanRun
 from marvel.config import config_from
 from marvel.data.core import Data
 from marvel.data.images import Watch

@@ -1,7 +1,5 @@
 """A run that looks for wrong labels: an ordinary run, with canaries among its labels, and what was found at its end."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ from marvel import metrics
 from marvel.clean import cut
 from marvel.clean.canaries import CLAIM, Canaries, how_many, plant
 from marvel.clean.estimate import LEVEL, MODEL, Estimate, Scores, curve, estimate
+from marvel.clean.findings import Findings, Issue, suspects
 from marvel.config import Config
 from marvel.data.core import Data
-from marvel.data.csv_text import guarded, line_of
 from marvel.errors import FolderError, InvalidInput
 from marvel.plan import seed_of
 from marvel.run import Run
@@ -26,24 +24,6 @@ LOOKED_AT = 20_000
 """How many instances the first guess at the confusions is made from, at most: it takes 15 KiB an instance."""
 POOLED = 8
 """The side that images are averaged to for it."""
-MOST_OF = 0.5
-"""The share of a class that is "most" of it."""
-HEADING = ("rank", "id", "given", "suggested", "quality", "label_quality", "removed_at", "wrong_probability")
-
-
-@dataclass(frozen=True)
-class Issue:
-    """A line of issues.csv: a label that looks wrong. None where nothing is known, or claimed."""
-
-    rank: int
-    index: int
-    id: str
-    given: str
-    suggested: str
-    quality: float | None
-    label_quality: float | None
-    removed_at: int
-    wrong_probability: float | None
 
 
 class CleanRun(Run):
@@ -156,9 +136,7 @@ class CleanRun(Run):
             return self.ranked[: cut.listed(self.estimate.chance[self.ranked], self.precision, self.top)]
         if self.top is not None:
             return self.ranked[: self.top]
-        removed = self.told.removed & ~self.told.canary
-        # A method that removes nothing still knows whose margins are negative.
-        suspect = removed if removed.any() else self.method.quality.cpu().numpy() < 0
+        suspect = suspects(self.told.removed & ~self.told.canary, self.method.quality.cpu().numpy())
         return self.ranked[suspect[self.ranked]]
 
     def instances(self) -> dict[str, Any]:
@@ -182,65 +160,25 @@ class CleanRun(Run):
         }
         return columns
 
+    @property
+    def findings(self) -> Findings:
+        return Findings(self.instances(), self.data.classes, self.listed)
+
     def issues(self) -> list[Issue]:
-        columns, names = self.instances(), self.data.classes
-
-        def known(value: float) -> float | None:
-            return float(value) if np.isfinite(value) else None
-
-        return [
-            Issue(
-                rank=rank,
-                index=i,
-                id=str(columns["id"][i]),
-                given=names[columns["given"][i]],
-                suggested=names[columns["suggested"][i]] if columns["suggested"][i] >= 0 else "",
-                quality=known(columns["quality"][i]),
-                label_quality=known(columns["label_quality"][i]),
-                removed_at=int(columns["removed_at"][i]),
-                wrong_probability=known(columns["wrong_probability"][i]),
-            )
-            for rank, i in enumerate(self.listed.tolist(), 1)
-        ]
+        return self.findings.issues()
 
     def found(self) -> Facts:
         """What clean.json says."""
-        origin = self.data.origin
-        columns, names = self.instances(), self.data.classes
-        by_class = self.by_class(columns)
-        flagged, removed = columns["flagged"], columns["removed_at"] > 0
-        return {
-            "origin": None if origin is None else origin.facts(),
-            "classes": list(names),
-            "n": len(self.data),
-            "set_aside": [asdict(one) for one in self.data.set_aside],
-            "canaries": len(self.canaries),
-            "found": {
-                "flagged": int(flagged.sum()),
-                "removed": int(removed.sum()),
-                "by_class": by_class,
-                "pairs": pairs(columns, names),
-            },
-            "estimate": self.claimed(),
-            "curve": [] if self.estimate is None else curve(self.estimate.chance),
-            "warnings": self.warnings(by_class),
-            "seconds": round(self.trainer.seconds, 3),
-        }
-
-    def by_class(self, columns: dict[str, Any]) -> list[Facts]:
-        def count(which: Any) -> list[int]:
-            numbers: list[int] = np.bincount(columns["given"][which], minlength=len(self.data.classes)).tolist()
-            return numbers
-
-        counts = (
-            count(np.ones(len(self.data), dtype=bool)),
-            count(columns["flagged"]),
-            count(columns["removed_at"] > 0),
+        findings = self.findings
+        return findings.facts(
+            self.data.origin,
+            self.data.set_aside,
+            self.trainer.seconds,
+            canaries=len(self.canaries),
+            estimate=self.claimed(),
+            curve=[] if self.estimate is None else curve(self.estimate.chance),
+            warnings=[*findings.warnings(), *self.warnings()],
         )
-        return [
-            {"name": name, "n": n, "flagged": flagged, "removed": removed}
-            for name, n, flagged, removed in zip(self.data.classes, *counts, strict=True)
-        ]
 
     def claimed(self) -> Facts | None:
         if self.estimate is None:
@@ -261,22 +199,13 @@ class CleanRun(Run):
             "model": MODEL,
         }
 
-    def warnings(self, by_class: Sequence[Facts]) -> list[str]:
-        said = []
-        for row in by_class:
-            gone = max(row["removed"], row["flagged"])
-            if row["n"] and gone > MOST_OF * row["n"]:
-                what = "removed" if row["removed"] == gone else "listed"
-                said.append(
-                    f"most of class {row['name']} is {what} ({gone} of {row['n']}): look at some of them before you "
-                    "believe it; the class may be too rare or too hard for this network"
-                )
-        if self.wanted != 0 and len(self.canaries) < CLAIM:
-            said.append(
-                f"{len(self.canaries)} canaries are fewer than {CLAIM}: nothing is claimed about how many labels are "
-                "wrong, and the list is what the method removed"
-            )
-        return said
+    def warnings(self) -> list[str]:
+        if self.wanted == 0 or len(self.canaries) >= CLAIM:
+            return []
+        return [
+            f"{len(self.canaries)} canaries are fewer than {CLAIM}: nothing is claimed about how many labels are "
+            "wrong, and the list is what the method removed"
+        ]
 
     # ------------------------------------------------------------ files
 
@@ -303,35 +232,6 @@ class CleanRun(Run):
 
     def write(self, folder: RunFolder, record: Facts) -> None:
         folder.blank_ledger(self.canaries.index)
-        folder.write_issues("".join(line_of(line) for line in (HEADING, *map(cells, self.issues()))))
+        self.findings.write_issues(folder)
         super().write(folder, record)
         folder.found = self.found()
-
-
-def pairs(columns: dict[str, Any], names: Sequence[str]) -> list[Facts]:
-    """How often which given label comes with which suggested one on the list, the most frequent first."""
-    which = columns["flagged"] & (columns["suggested"] >= 0)
-    both = np.column_stack([columns["given"][which], columns["suggested"][which]])
-    values, counts = np.unique(both, axis=0, return_counts=True)
-    return [
-        {"given": names[values[k, 0]], "suggested": names[values[k, 1]], "count": int(counts[k])}
-        for k in np.argsort(-counts, kind="stable")
-    ]
-
-
-def cells(issue: Issue) -> tuple[str, ...]:
-    """A line of issues.csv."""
-
-    def number(value: float | None, digits: int) -> str:
-        return "" if value is None else f"{value:.{digits}f}"
-
-    return (
-        str(issue.rank),
-        guarded(issue.id),
-        guarded(issue.given),
-        guarded(issue.suggested),
-        number(issue.quality, 4),
-        number(issue.label_quality, 4),
-        str(issue.removed_at),
-        number(issue.wrong_probability, 4),
-    )

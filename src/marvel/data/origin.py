@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from marvel.errors import DataError
 
-KINDS = ("folder", "listed", "shards", "paths", "table", "arrays", "huggingface")
+KINDS = ("folder", "listed", "shards", "paths", "table", "arrays", "huggingface", "kept")
 
 Rows = npt.NDArray[np.int64]
 
@@ -19,7 +19,8 @@ class Origin:
     """The file or folder that instances were read from.
 
     kind    "folder" (of class folders), "listed" (images that lists of a known dataset name), "shards" (what `marvel
-            data prepare` wrote), "paths" (a table that names images), "table" (of features), "arrays" or "huggingface"
+            data prepare` wrote), "paths" (a table that names images), "table" (of features), "arrays", "huggingface",
+            or "kept": what a loop of one's own trained on, the most suspect of it kept in the run folder
     path    of the file or folder, absolute
     label   the column or array the labels were in
     paths   the column with the images' paths

@@ -5,12 +5,14 @@ thousand suspects must not fail for one.
 """
 
 import io
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from marvel.data.arrays import channels_first, instances_name, open_npy, open_npz
 from marvel.data.huggingface import arrow, image_columns, open_splits
@@ -44,7 +46,7 @@ class Instances(ABC):
         """A PNG or JPEG no larger than `largest` on either side; None where there is nothing to see."""
         try:
             image = self._image(index)
-            return None if image is None else _encoded(image, largest)
+            return None if image is None else encoded(image, largest)
         except Exception:
             # Whatever is wrong with the one file, and decoders raise anything: there is no picture of it.
             return None
@@ -55,7 +57,7 @@ class Instances(ABC):
             shown = list(self._fields(index).items())
         except Exception as error:
             return {"": f"cannot be shown: {error}"}
-        cells = {name: _text(value) for name, value in shown[:MOST_FIELDS]}
+        cells = {name: as_text(value) for name, value in shown[:MOST_FIELDS]}
         return cells | ({"…": f"and {len(shown) - MOST_FIELDS} more"} if len(shown) > MOST_FIELDS else {})
 
     @abstractmethod
@@ -78,6 +80,8 @@ def open_instances(origin: Origin, rows: Sequence[int], ids: Sequence[str]) -> I
             return _Shards(rows, origin)
         if origin.kind in ("paths", "table"):
             return _Table(rows, origin)
+        if origin.kind == "kept":
+            return _Kept(rows, origin)
         return _Arrays(rows, origin) if origin.kind == "arrays" else _HuggingFace(rows, origin)
     except (MarvelError, OSError) as error:
         return _Gone(rows, str(error))
@@ -157,24 +161,11 @@ class _Arrays(Instances):
             self.x = arrays[instances_name(path, arrays)]
         else:
             self.x = open_npy(path)
-        self.low, self.high = (0.0, 255.0)
-        if self.x.ndim > 2 and self.x.dtype != np.uint8:
-            low, high = float(np.nanmin(self.x)), float(np.nanmax(self.x))
-            if low < 0 or high > 255 or self.x.dtype.kind == "f":
-                # 0..1 is black to white, and so is whatever else the numbers span.
-                self.low, self.high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+        self.span = span_of(self.x) if self.x.ndim > 2 else (0.0, 255.0)
 
     def _image(self, index: int) -> "Image | None":
-        from PIL import Image
-
         x = self.x[self.rows[index]]
-        if x.ndim < 2:
-            return None
-        if x.ndim == 3:
-            x = x.transpose(1, 2, 0) if channels_first(x.shape) else x
-            x = x[..., 0] if x.shape[-1] == 1 else x[..., :3]
-        scaled = (x.astype(np.float64) - self.low) / ((self.high - self.low) or 1.0) * 255
-        return Image.fromarray(np.nan_to_num(scaled).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+        return None if x.ndim < 2 else image_of(x, self.span)
 
     def _fields(self, index: int) -> dict[str, Any]:
         x = self.x[self.rows[index]]
@@ -202,6 +193,52 @@ class _HuggingFace(Instances):
         return {name: self.table[name][self.rows[index]].as_py() for name in names}
 
 
+class _Kept(Instances):
+    """What was kept of instances in the run folder: of the most suspect ones, their picture and their fields."""
+
+    def __init__(self, rows: Sequence[int], origin: Origin) -> None:
+        super().__init__(rows)
+        self.table = open_table(Path(origin.path))
+        self.place = {row: place for place, row in enumerate(self.table["row"].to_pylist())}
+
+    def _image(self, index: int) -> "Image | None":
+        place = self.place.get(self.rows[index])
+        return None if place is None else _decoded(Embedded(self.table["picture"], place))
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        place = self.place.get(self.rows[index])
+        if place is None:
+            return {"": f"is not among the {len(self.place)} most suspect, of which alone the run kept what they are"}
+        fields: dict[str, Any] = json.loads(self.table["fields"][place].as_py())
+        return fields
+
+
+Span = tuple[float, float]
+
+
+def span_of(x: npt.NDArray[Any]) -> Span:
+    """The numbers of images that are shown black and white."""
+    if x.dtype == np.uint8:
+        return 0.0, 255.0
+    low, high = float(np.nanmin(x)), float(np.nanmax(x))
+    if low < 0 or high > 255 or x.dtype.kind == "f":
+        # 0..1 is black to white, and so is whatever else the numbers span.
+        return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+    return 0.0, 255.0
+
+
+def image_of(x: npt.NDArray[Any], span: Span) -> "Image":
+    """Numbers (H, W), (H, W, C) or (C, H, W) as an image."""
+    from PIL import Image
+
+    if x.ndim == 3:
+        x = x.transpose(1, 2, 0) if channels_first(x.shape) else x
+        x = x[..., 0] if x.shape[-1] == 1 else x[..., :3]
+    low, high = span
+    scaled = (x.astype(np.float64) - low) / ((high - low) or 1.0) * 255
+    return Image.fromarray(np.nan_to_num(scaled).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+
+
 def _decoded(picture: Picture) -> "Image":
     from PIL import ImageOps
 
@@ -209,7 +246,8 @@ def _decoded(picture: Picture) -> "Image":
         return as_rgb(ImageOps.exif_transpose(image))
 
 
-def _encoded(image: "Image", largest: int) -> bytes:
+def encoded(image: "Image", largest: int) -> bytes:
+    """A PNG or JPEG, no larger than `largest` on either side."""
     image.thumbnail((largest, largest))
     file = io.BytesIO()
     if max(image.size) <= SMALL:
@@ -219,7 +257,8 @@ def _encoded(image: "Image", largest: int) -> bytes:
     return file.getvalue()
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A cell as it is shown."""
     if value is None:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -16,6 +16,7 @@ from marvel.export.arrays import write_arrays
 from marvel.export.decided import Decided, decided
 from marvel.export.folders import write_folder
 from marvel.export.huggingface import write_huggingface
+from marvel.export.labels import write_labels
 from marvel.export.place import LINKS, check_link, new_folder
 from marvel.export.shards import write_listed, write_shards
 from marvel.export.tables import write_table
@@ -80,6 +81,7 @@ def export(
         "table": write_table,
         "arrays": write_arrays,
         "huggingface": write_huggingface,
+        "kept": write_labels,
     }[what.origin.kind]
     check_link(link)
     with new_folder(Path(out), Path(what.origin.path)) as place:

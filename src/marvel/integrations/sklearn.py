@@ -3,14 +3,17 @@
     model = MarvelClassifier("marvel+", epochs=40).fit(X, y)
     model.predict(X_new), model.predict_proba(X_new), model.score(X_test, y_test)
     model.removed_, model.label_quality_, model.find_label_issues()
+    model.save_run("runs/mine", X)                                          # issues.csv, report, and what review needs
 
 It trains with Marvel's own Trainer, so every method works, those that train something before included; data, seed and
 settings being the same, it comes to what `marvel train` does.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,6 +28,7 @@ from marvel import networks
 from marvel.config import Config
 from marvel.data import Data, Resident, Views, from_arrays
 from marvel.errors import InvalidInput, MissingExtra, pick
+from marvel.loop import Saved, save_run
 from marvel.method import Issue, Method
 from marvel.methods import METHODS
 from marvel.trainer import EVALUATION_BATCH, Trainer
@@ -42,7 +46,8 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
     `method`: a name of `marvel.METHODS`; `method_params`: its own parameters, also as `method__wait=3` in `set_params`
     and in the grids of a search.
     `network`: a name of `marvel.networks`, or a class or function that makes an `nn.Module`, called with `classes` and
-    `shape` where it takes them, and with `network_params`. None: "mlp" for tables, "cnn2" or "resnet18" for images.
+    `shape` where it takes them, and with `network_params`, also as `network__width=64`; or a network, of which every
+    fit trains a copy that begins with its weights. None: "mlp" for tables, "cnn2" or "resnet18" for images.
     `random_state`: the one seed, of initialisation and order. The same number gives the same result.
     `threads`: of the CPU; small networks are fastest on one.
 
@@ -101,6 +106,11 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         with _threads(self.threads):
             trainer = self._trainer(config, data)
             self.criterion_ = self._method(trainer.config, len(data), clean)
+            if isinstance(self.network, nn.Module) and self.criterion_.networks > 1:
+                raise InvalidInput(
+                    f"{self.method} trains {self.criterion_.networks} networks, which must begin differently: give "
+                    f"network={type(self.network).__name__}, the class"
+                )
             trainer.fit(self.criterion_)
         self.networks_ = trainer.every_network
         self._views = trainer.views
@@ -112,15 +122,18 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         network = self.network
         if network is None:
             network = "mlp" if len(shape) == 1 else "cnn2" if min(shape[1:]) < 32 else "resnet18"
-        elif isinstance(network, nn.Module) or not (isinstance(network, str) or callable(network)):
+        elif not (isinstance(network, str) or callable(network)):
             raise InvalidInput(
-                f"network should be a name, a class or a function that makes a network, got {type(network).__name__}: "
-                "every fit begins with a new one"
+                f"network should be a name, a network, or a class or function that makes one, "
+                f"got {type(network).__name__}"
             )
         if isinstance(network, str):
             pick("network", network, networks.NETWORKS)
-            if self.network_params:
-                raise InvalidInput(f"network '{network}' takes no network_params, got {dict(self.network_params)}")
+        if self.network_params and isinstance(network, str | nn.Module):
+            what = f"'{network}'" if isinstance(network, str) else f"{type(network).__name__}(...)"
+            raise InvalidInput(
+                f"network {what} takes no network_params, got {dict(self.network_params)}: give a class or a function"
+            )
         random = self.random_state
         whole = isinstance(random, int | np.integer)
         return Config(
@@ -150,8 +163,10 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         return Trainer(config, Resident(data.x, device), views, data.y, len(data.classes), data.shape, builder=builder)
 
     def _build(self, classes: int, shape: tuple[int, ...], seed: int) -> nn.Module:
-        """The user's network, its weights a function of the seed alone."""
+        """The user's network, its weights a function of the seed alone, or those that it came with."""
         assert callable(self.network)
+        if isinstance(self.network, nn.Module):
+            return self._checked(copy.deepcopy(self.network), classes, shape)
         takes = inspect.signature(self.network).parameters
         everything = any(p.kind is p.VAR_KEYWORD for p in takes.values())
         told: dict[str, Any] = {"classes": classes, "shape": shape}
@@ -159,11 +174,15 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
             network = self.network(**{**told, **(self.network_params or {})})
+        return self._checked(network, classes, shape)
+
+    def _checked(self, network: nn.Module, classes: int, shape: tuple[int, ...]) -> nn.Module:
         with torch.no_grad():
-            logits = network.eval()(torch.zeros(2, *shape))
+            logits = network.to("cpu").eval()(torch.zeros(2, *shape))
         if not isinstance(logits, Tensor) or logits.shape != (2, classes):
             shown = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise InvalidInput(f"for 2 instances the network should put out (2, {classes}) logits, got {shown}")
+            hint = ", a class or function that takes `classes` can" if isinstance(self.network, nn.Module) else ""
+            raise InvalidInput(f"for 2 instances the network should put out (2, {classes}) logits, got {shown}{hint}")
         return network
 
     def _method(self, config: Config, n: int, clean: Any) -> Method:
@@ -243,6 +262,15 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         columns = {"is_label_issue": wrong, "label_quality": self.label_quality_}
         columns |= {"given_label": self.classes_[self._given], "predicted_label": self.classes_[suggested]}
         return pandas.DataFrame(columns, index=self._ids)
+
+    def save_run(self, folder: str | Path, X: Any, **options: Any) -> Saved:
+        """Write issues.csv, report.html and what `marvel review` and `export` need; `X` as `fit` had it.
+
+        The options are those of `marvel.save_run`.
+        """
+        check_is_fitted(self)
+        options = {"classes": [str(name) for name in self.classes_], "labels": self._given, **options}
+        return save_run(folder, self.criterion_, (X, self._given), **options)
 
     def _of_each(self, name: str) -> Any:
         if "criterion_" not in vars(self):

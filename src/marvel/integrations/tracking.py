@@ -98,7 +98,8 @@ class WeightsAndBiases(_Closed):
             raise MissingExtra("Weights & Biases", "wandb", "tracking") from None
         self.folder, self.start = Path(folder), wandb.init
         mode = mode or os.environ.get("WANDB_MODE", "offline")
-        self.settings = {"project": project, "name": self.folder.name, "config": dict(config or {}), "mode": mode}
+        self.settings: dict[str, Any] = {"project": project, "name": self.folder.name, "mode": mode}
+        self.settings["config"] = dict(config or {})
         self.run: Any = None
 
     def log(self, metrics: Mapping[str, Any], epoch: int) -> None:

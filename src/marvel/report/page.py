@@ -91,6 +91,8 @@ def shown(folder: RunFolder) -> "Instances | None":
     if origin is None:
         return None
     columns = folder.instances(["row", "id"])
+    if origin.get("kind") == "kept":
+        origin = {**origin, "path": str(folder.shown_file)}  # wherever the folder lies by now
     from marvel.data.origin import Origin
     from marvel.data.shown import open_instances
 
@@ -143,7 +145,7 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "pairs": pairs[:PAIRS],
         "more_pairs": pairs[PAIRS:],
         "matrix": _matrix(pairs),
-        "charts": _charts(record, folder.metrics(), columns, found, warmup),
+        "charts": _charts(record, config["config"].get("epochs") or 0, columns, found, warmup),
         "warmup": warmup,
         "warnings": [_sentence(warning) for warning in found["warnings"]] if found else [],
         "aside": len(aside),
@@ -153,6 +155,8 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "fingerprint": config["data"]["fingerprint"],
         "seconds": found["seconds"] if found else record["seconds"],
         "reviewable": instances is not None,
+        "own_loop": "loop" in config,
+        "has_files": ((found or config["data"]).get("origin") or {}).get("kind") != "kept",
         "run": shlex.quote(str(folder.path)),
         "version": __version__,
         "today": f"{date.today():%-d %B %Y}",
@@ -300,7 +304,7 @@ def _interval(found: Facts | None) -> "Markup | None":
 
 
 def _charts(
-    record: Facts, lines: Sequence[Facts], columns: Mapping[str, Any], found: Facts | None, warmup: int | None
+    record: Facts, epochs: int, columns: Mapping[str, Any], found: Facts | None, warmup: int | None
 ) -> dict[str, Any]:
     curves = record["curves"]
     learned = {
@@ -316,10 +320,11 @@ def _charts(
     last = {key: next((value for value in values[::-1] if value is not None), None) for key, values in learned.items()}
     words = {"learned": "training accuracy", "tested": "test accuracy", "memorised": "memorisation ratio"}
     ended = ", ".join(f"{words[key]} {value:.0%}" for key, value in last.items() if value is not None)
-    made["curves"] = charts.curves(learned, f"By epoch; at the end: {ended}.", warmup)
-    quantiles = curves["margin_quantiles"]
-    made["fan"] = charts.fan(quantiles, _fan_told(quantiles), warmup)
-    counts = _removals(columns, len(lines))
+    # A loop of one's own need not have kept its epochs.
+    made["curves"] = charts.curves(learned, f"By epoch; at the end: {ended}.", warmup) if learned else None
+    quantiles = curves.get("margin_quantiles")
+    made["fan"] = charts.fan(quantiles, _fan_told(quantiles), warmup) if quantiles else None
+    counts = _removals(columns, epochs)
     made["removals"] = charts.bars(counts, _removals_told(counts), warmup) if sum(counts) else None
     made |= _distribution(columns)
     made["trade"] = None

@@ -1,0 +1,262 @@
+"""Whatever a loop of one's own trains on, as the run folder needs it: given labels, names, and instances to look at.
+
+    Data                        of `marvel.data.load`: all that is known of it
+    (x, y)                      arrays, tensors, a DataFrame and its labels
+    TensorDataset, Subset       of torch
+    an image folder             with `root`, `classes` and `samples`, as torchvision's: written back as a folder
+    a Hugging Face dataset      with a column of labels
+    any other                   with a length, whose items are (x, y), (x, ..., y) or dicts with a label
+
+Labels are taken from where they are at hand; where they are not, every item is read once.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import Subset, TensorDataset
+
+from marvel.data.arrays import from_arrays
+from marvel.data.classes import check_ids
+from marvel.data.core import Data
+from marvel.data.folder import list_folder
+from marvel.data.origin import Origin, SetAside
+from marvel.errors import InvalidInput, MarvelError
+from marvel.method import Indexed
+
+LABELS = ("labels", "label", "target", "targets", "y")
+"""Keys and attributes that labels go by."""
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Own:
+    """A dataset of one's own."""
+
+    name: str
+    labels: Labels
+    classes: tuple[str, ...]
+    ids: tuple[str, ...]
+    instance: Callable[[int], Any]
+    """What goes into the network, or what that is made from."""
+    columns: tuple[str, ...] | None = None
+    """The names of the numbers of a vector."""
+    origin: Origin | None = None
+    """Where instances can be looked at, and written back to; None: what they look like must be kept."""
+    set_aside: tuple[SetAside, ...] = ()
+
+    def fingerprint(self) -> str:
+        """A sha256 of labels and names: what decisions about them hang on."""
+        digest = hashlib.sha256(repr((self.classes, self.ids)).encode())
+        digest.update(self.labels.tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a dataset says of itself; None where it does not."""
+
+    instance: Callable[[int], Any]
+    labels: Any = None
+    classes: Sequence[str] | None = None
+    ids: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    files: Sequence[Path] | None = None
+    root: Path | None = None
+
+    def only(self, rows: Sequence[int]) -> "Found":
+        """Of some of the instances, in this order."""
+        rows = [int(row) for row in rows]
+
+        def some(values: Any) -> Any:
+            return None if values is None else [values[row] for row in rows]
+
+        chosen = (some(self.labels), self.classes, some(self.ids), self.columns, some(self.files), self.root)
+        return Found(lambda i: self.instance(rows[i]), *chosen)
+
+
+def read_own(
+    data: Any,
+    n: int,
+    classes: int,
+    labels: Any = None,
+    names: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    name: str = "data",
+) -> Own:
+    """The dataset that a criterion of `n` instances and so many classes was trained on.
+
+    `name` is what it is called where it does not say itself.
+    """
+    if isinstance(data, Indexed):
+        data = data.dataset
+    if isinstance(data, Data):
+        found, name = _of_data(data), data.name
+    else:
+        found = look_into(data, n, labels is None)
+        name = name if found.root is None else found.root.name
+    own_names = found.classes if names is None else names
+    numbered, own_names = _numbered(found.labels if labels is None else labels, own_names, n, classes)
+    known = found.ids if ids is None else ids
+    own_ids = tuple(map(str, range(n) if known is None else known))
+    if len(own_ids) != n:
+        raise InvalidInput(f"expected {n} ids, one for each instance, got {len(own_ids)}")
+    check_ids("ids", own_ids)
+    own = Own(
+        name,
+        numbered,
+        own_names,
+        own_ids,
+        found.instance,
+        None if found.columns is None else tuple(map(str, found.columns)),
+    )
+    if isinstance(data, Data):
+        as_read = np.array_equal(numbered, data.y.numpy()) and ids is None
+        return _with(own, data.origin if as_read else None, own_ids, data.set_aside if as_read else ())
+    return own if found.files is None or ids is not None else _of_folder(own, found)
+
+
+def look_into(data: Any, n: int, labelled: bool = True) -> Found:
+    """What the dataset says of itself. `labelled`: its labels are wanted, if every item has to be read for them."""
+    if isinstance(data, Indexed):
+        return look_into(data.dataset, n, labelled)
+    if isinstance(data, Subset):
+        _check_length(len(data.indices), n)
+        return look_into(data.dataset, len(data.dataset), labelled).only(data.indices)  # type: ignore[arg-type]
+    if isinstance(data, tuple | list) and len(data) == 2 and _length(data[0]) == n == _length(data[1]):
+        return _of_pair(*data)
+    if not hasattr(data, "__getitem__") or _length(data) is None:
+        raise InvalidInput(
+            f"data is what the criterion was trained on: a dataset with a length, a pair (x, y) or marvel's Data; "
+            f"got {type(data).__name__}"
+        )
+    _check_length(len(data), n)
+    if isinstance(data, TensorDataset):
+        *x, y = data.tensors
+        return Found(lambda i: tuple(part[i] for part in x) if len(x) > 1 else x[0][i], y)
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        return _of_huggingface(data)
+    known = next((getattr(data, key) for key in LABELS if _length(getattr(data, key, None)) == n), None)
+    if getattr(data, "target_transform", None) is not None:
+        known = None
+    if known is None and labelled:
+        known = [_label_of(data[i]) for i in range(n)]
+    samples: Any = getattr(data, "samples", None)
+    is_files = _length(samples) == n and isinstance(samples[0], tuple) and len(samples[0]) == 2
+    return Found(
+        lambda i: _without_label(data[i]),
+        known,
+        getattr(data, "classes", None),
+        files=[Path(str(path)) for path, _ in samples] if is_files else None,
+        root=Path(str(data.root)) if is_files and hasattr(data, "root") else None,
+    )
+
+
+# ------------------------------------------------------------ kinds of datasets
+
+
+def _of_data(data: Data) -> Found:
+    return Found(lambda i: data.x[torch.tensor([i])][0], data.y, data.classes, data.ids)
+
+
+def _of_pair(x: Any, y: Any) -> Found:
+    if hasattr(x, "iloc"):  # a DataFrame
+        names = [str(name) for name in x.index]
+        unique = len(set(names)) == len(names)
+        return Found(lambda i: dict(x.iloc[i].items()), np.asarray(y), ids=names if unique else None)
+    return Found(lambda i: x[i], y)
+
+
+def _of_huggingface(data: Any) -> Found:
+    label = next((key for key in LABELS if key in data.column_names), None)
+    if label is None:
+        return Found(lambda i: _without_label(data[i]))
+    names = getattr(data.features[label], "names", None)
+    # Beside a transform: it may not know the column.
+    plain = data.with_format(None)
+    return Found(lambda i: _without_label(data[i]), list(plain[label]), names)
+
+
+def _of_folder(own: Own, found: Found) -> Own:
+    """Where the files are a folder of class folders, whole and labelled as they lie, it can be written back as one."""
+    assert found.files is not None
+    try:
+        listed = None if found.root is None else list_folder(found.root)
+    except (MarvelError, OSError):
+        listed = None
+    if listed is not None and found.root is not None and listed.classes == own.classes:
+        place = {path.resolve(): row for row, path in enumerate(listed.paths)}
+        rows = [place.get(path.resolve(), -1) for path in found.files]
+        if -1 not in rows and len(set(rows)) == len(rows):
+            ids = tuple(listed.id(listed.paths[row]) for row in rows)
+            as_they_lie = [listed.y[row] for row in rows] == own.labels.tolist()
+            origin = Origin("folder", str(found.root.resolve()), part=listed.part).at(np.array(rows))
+            return _with(own, origin if as_they_lie else None, ids, ())
+    ids = tuple(map(str, found.files))
+    return own if len(set(ids)) < len(ids) else _with(own, None, ids, ())
+
+
+def _with(own: Own, origin: Origin | None, ids: tuple[str, ...], set_aside: tuple[SetAside, ...]) -> Own:
+    return Own(own.name, own.labels, own.classes, ids, own.instance, own.columns, origin, set_aside)
+
+
+# ------------------------------------------------------------ items and labels
+
+
+def _label_of(item: Any) -> Any:
+    if isinstance(item, Mapping):
+        found = next((item[key] for key in LABELS if key in item), None)
+    else:
+        found = item[-1] if isinstance(item, tuple | list) and len(item) > 1 else None
+    if found is None:
+        raise InvalidInput(
+            "items should be (x, y), or dicts with 'labels' or 'label': say the given labels with labels=..."
+        )
+    return found.item() if isinstance(found, Tensor | np.generic) else found
+
+
+def _without_label(item: Any) -> Any:
+    if isinstance(item, Mapping):
+        return {key: value for key, value in item.items() if key not in (*LABELS, "index")}
+    if isinstance(item, tuple | list) and len(item) > 1:
+        return item[0] if len(item) == 2 else tuple(item[:-1])
+    return item
+
+
+def _numbered(labels: Any, names: Sequence[str] | None, n: int, classes: int) -> tuple[Labels, tuple[str, ...]]:
+    """Labels as the numbers of classes, and the classes' names."""
+    if labels is None:
+        raise InvalidInput("this dataset does not say its labels: give them with labels=...")
+    if isinstance(labels, Sequence) and any(isinstance(one, Tensor) for one in labels[:1]):
+        labels = [int(one) for one in labels]
+    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if array.shape != (n,):
+        raise InvalidInput(f"expected {n} labels, one for each instance, got shape {array.shape}")
+    if names is not None and len(names) != classes:
+        raise InvalidInput(f"the criterion knows {classes} classes, and {len(names)} names of classes were given")
+    if names is None and array.dtype.kind in "biu":
+        names = [str(c) for c in range(classes)]
+    # As all labels are read; the instances mean nothing here.
+    read = from_arrays(np.zeros((n, 1), dtype=np.float32), array, classes=None if names is None else list(names))
+    if len(read.classes) != classes:
+        raise InvalidInput(f"the criterion knows {classes} classes, and the labels are {len(read.classes)} different")
+    return read.y.numpy(), read.classes
+
+
+def _length(data: Any) -> int | None:
+    try:
+        return len(data)
+    except TypeError:
+        return None
+
+
+def _check_length(length: int, n: int) -> None:
+    if length != n:
+        raise InvalidInput(f"the criterion is of {n} instances, and the dataset has {length}")
