@@ -23,6 +23,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
 # One thread a process: two pytest workers with two threads each are slower than with one, and golden numbers depend on it.
+SOAK = tests/test_crash.py
 PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
 
 # $(call install,REQUIREMENT): with uv where it is to be had, with pip where not.
@@ -36,7 +37,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types format build clean
+.PHONY: help setup demo test soak check lint types format build clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,11 @@ demo: $(VENV)/.base ## Install Marvel (base dependencies only) and run its demon
 
 test: $(VENV)/.dev ## Run the tests that need neither a GPU nor a browser nor much time
 	$(PYTEST) -m "not slow and not gpu and not browser" $(ARGS)
+
+soak: $(VENV)/.dev ## Try for an hour what tests try for a moment: kills, faults, hostile input, load; writes docs/reliability.md
+	rm -f $(VENV)/soak.jsonl
+	MARVEL_SOAK=$(CURDIR)/$(VENV)/soak.jsonl OMP_NUM_THREADS=1 $(PY) -m pytest -p no:cacheprovider $(SOAK) $(ARGS)
+	$(PY) tests/soaking.py $(VENV)/soak.jsonl
 
 check: lint types test ## Format, lint, types and tests: what must pass before a commit
 

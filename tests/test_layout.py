@@ -37,12 +37,13 @@ ALLOWED: dict[str, set[str]] = {
     "half": set(),
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
-    "runs": {"errors", "distributed", "metrics"},
+    "held": {"errors"},
+    "runs": {"errors", "distributed", "held", "metrics"},
     "fast": {"errors", "distributed", "method", "data", "plan"},
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
 ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "half", "ledger", "metrics", "networks", "runs"}
-ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets"}
+ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "held", "methods", "noise", "presets"}
 ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
 ALLOWED["engines"] = ALLOWED["run"] | {"run", "experiment"}
 ALLOWED["bench"] = ALLOWED["engines"] | {"engines", "results"}
@@ -54,7 +55,7 @@ ALLOWED["warmup"] = {"errors", "methods"}
 ALLOWED["report"] = {"errors", "config", "data", "metrics", "runs", "paper", "presets", "catalogue", "methods"}
 ALLOWED["report"] |= {"cost", "experiment", "results", "warmup"}
 ALLOWED["review"] = {"errors", "runs", "data", "report"}
-ALLOWED["export"] = {"errors", "runs", "data", "review"}
+ALLOWED["export"] = {"errors", "held", "runs", "data", "review"}
 ALLOWED["catalogue"] = {"config", "method", "methods"}
 ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}
 ALLOWED["labels"] = {"errors", "runs"}

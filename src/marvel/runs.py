@@ -18,6 +18,7 @@ Files are written under a temporary name, synced and renamed, so that a crash le
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +27,10 @@ import torch
 from torch import Tensor
 
 from marvel.errors import FolderError
+from marvel.held import alive
+
+TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
+"""What a file is called while it is written, with the number of the process."""
 
 Facts: TypeAlias = dict[str, Any]
 """What JSON can hold."""
@@ -74,6 +79,16 @@ class RunFolder:
                 path.unlink()
         for stage in self._stages():
             stage.clear()
+
+    def sweep(self) -> None:
+        """Remove what processes that were killed left half-written, here and in the stages."""
+        for pattern in (".*.tmp", "ledger/.*.tmp", "checkpoint/.*.tmp"):
+            for path in self.path.glob(pattern):
+                written = TEMPORARY.fullmatch(path.name)
+                if written and not alive(int(written[1])):
+                    path.unlink(missing_ok=True)
+        for stage in self._stages():
+            stage.sweep()
 
     # ------------------------------------------------------------ settings and numbers
 
