@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "methods": {"errors", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
     "half": set(),
+    "stopping": set(),
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
     "held": {"errors"},
@@ -43,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
 ALLOWED["trainer"] = ALLOWED["fast"] | {"config", "fast", "half", "ledger", "metrics", "networks", "runs"}
-ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "held", "methods", "noise", "presets"}
+ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "held", "methods", "noise", "presets", "stopping"}
 ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
 ALLOWED["engines"] = ALLOWED["run"] | {"run", "experiment"}
 ALLOWED["bench"] = ALLOWED["engines"] | {"engines", "results"}

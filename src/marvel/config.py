@@ -77,6 +77,7 @@ class Config:
     threads: int = setting(1, "CPU threads; small networks are fastest on one")
     ledger: bool = setting(False, "keep every instance's margin and weight of every epoch")
     checkpoint_every: int = setting(1, "epochs between checkpoints; 0: none")
+    checkpoint_every_steps: int = setting(0, "for long epochs: steps between checkpoints in their midst; 0: none")
     options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "the method's own parameters"})
 
     def __post_init__(self) -> None:
@@ -111,6 +112,7 @@ class Config:
             ("workers", 0),
             ("size", 8),
             ("checkpoint_every", 0),
+            ("checkpoint_every_steps", 0),
         ):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -160,12 +162,18 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("optimizer", "momentum", "nesterov", "weight_decay", "seed"),
     ),
     "Judging": ("hold_out", "protocol"),
-    "Machine": ("device", "threads", "precision", "fast", "compile", "ledger", "checkpoint_every"),
+    "Machine": (
+        *("device", "threads", "precision", "fast", "compile"),
+        *("ledger", "checkpoint_every", "checkpoint_every_steps"),
+    ),
 }
 """The settings as `--help` groups them."""
 
 
-HOW = {"root", "device", "precision", "fast", "compile", "threads", "workers", "source", "ledger", "checkpoint_every"}
+HOW = {
+    *("root", "device", "precision", "fast", "compile", "threads", "workers", "source"),
+    *("ledger", "checkpoint_every", "checkpoint_every_steps"),
+}
 """Settings of where a run is computed and how much is written down, not of what it is: they may change on the way."""
 
 

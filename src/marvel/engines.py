@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from marvel import data as datasets
 from marvel.config import Config, as_plain
 from marvel.data.core import Data
-from marvel.errors import InvalidInput, MissingExtra
+from marvel.errors import Interrupted, InvalidInput, MissingExtra
 from marvel.experiment.finding import load
 from marvel.fast import pack
 from marvel.run import Run
@@ -61,17 +61,22 @@ class RunFailed(RuntimeError):
 
 
 def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -> Iterator[Epoch | Facts | None]:
-    """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved."""
+    """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved; where
+    there are checkpoints in mid-epoch, for the end of the step."""
     if _over(job, stop):
         return
     run = Run(job.config, job.folder, resume=True, data=data())
-    for shown in run.steps():
-        yield shown
-        if shown is not None and _over(job, stop) and (shown.stage, shown.epoch) != (run.trainer.name, shown.epochs):
-            if shown.stage == run.trainer.name:
-                run.trainer.save(run.method)
-            return
-    assert run.record is not None
+    run.trainer.stop = partial(_over, job, stop)
+    with suppress(Interrupted):
+        for shown in run.steps():
+            yield shown
+            last = shown is not None and (shown.stage, shown.epoch) == (run.trainer.name, shown.epochs)
+            if shown is not None and not last and _over(job, stop):
+                if shown.stage == run.trainer.name:
+                    run.trainer.save(run.method)
+                return
+    if run.record is None:
+        return
     yield {"asked": as_plain(job.config.facts()), **run.record}
 
 

@@ -8,6 +8,8 @@ MarvelError
 ├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
 ├── PartnerLost   (RuntimeError)     one of several processes has ended, hangs, or never came
 └── MissingExtra  (ImportError)      an optional package is not installed
+
+Interrupted       (KeyboardInterrupt)  no mistake: a run that was asked to stop has done so, saved
 """
 
 import difflib
@@ -56,6 +58,10 @@ class MissingExtra(MarvelError, ImportError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'marvel-learn[{extra}]'")
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was asked to stop and has done so in the midst of an epoch, saved."""
 
 
 def pick(what: str, name: str, known: Mapping[str, T]) -> T:

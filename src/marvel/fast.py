@@ -37,7 +37,7 @@ class Steps:
 
     def epoch(self, plan: Plan) -> Iterator[None]:
         trainer = self.trainer
-        for step, raws in enumerate(plan.stream(trainer.source)):
+        for step, raws in enumerate(plan.stream(trainer.source), plan.done):
             trainer.train_step(self.method, plan.batches(step, raws, trainer.views, trainer.y))
             yield
 
@@ -61,9 +61,9 @@ class Captured(Steps):
         trainer = self.trainer
         # What lies on the device is gathered by the step itself; what workers read is put in its place.
         resident = isinstance(trainer.source, Resident)
-        streamed = repeat((), len(plan)) if resident else plan.stream(trainer.source)
-        for step, raws in enumerate(streamed):
-            if self.graph is None and step == EAGER_STEPS and plan.sizes(step) == plan.sizes(0):
+        streamed = repeat((), len(plan) - plan.done) if resident else plan.stream(trainer.source)
+        for step, raws in enumerate(streamed, plan.done):
+            if self.graph is None and step == plan.done + EAGER_STEPS and plan.sizes(step) == plan.sizes(0):
                 self.capture(plan, raws)
             if self.graph is not None and plan.sizes(step) == self.sizes:
                 self.replay(plan, step, raws)

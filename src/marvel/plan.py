@@ -7,6 +7,7 @@ for every device alike; a step only slices them.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 
 import torch
@@ -32,6 +33,7 @@ class Plan:
     """The draws of one epoch, for this process: `slots` lists of indices a step (nearly always one).
 
     A step of fewer than `least` instances is made one with the step before it. All processes take the same steps.
+    The first `done` steps were taken before, by the run that this one goes on with.
     """
 
     def __init__(
@@ -40,9 +42,10 @@ class Plan:
         key: tuple[str | int, ...],
         device: torch.device,
         least: int = 0,
+        done: int = 0,
     ) -> None:
         steps = merged([draw if isinstance(draw, tuple) else (draw,) for draw in draws], least)
-        self.key, self.device = key, device
+        self.key, self.device, self.done = key, device, done
         self.slots = len(steps[0]) if steps else 0
         self.tables: dict[tuple[int, int], Tensor] = {}
         self.orders: list[Tensor] = []  # all draws of the epoch, one after the other
@@ -62,6 +65,14 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.rows[0]) if self.rows else 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the instances of every step: what a run that goes on in the midst of the epoch must draw again."""
+        digest = hashlib.sha256(repr(self.whole).encode())
+        for part in (part for order in self.orders for part in order.split(2**20)):
+            digest.update(part.cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     def uniform(self, slot: int, call: int, k: int) -> Tensor:
         """k numbers in [0, 1) for each draw of the epoch, for the call-th request of a step. (rows, k)"""
@@ -91,9 +102,10 @@ class Plan:
         return [source.fetch(self.indices(slot, step)) for slot in range(self.slots)]
 
     def stream(self, source: Source) -> Iterator[tuple[Tensor, ...]]:
-        """The raw instances of each step in turn, read ahead where the source can."""
-        streams = [source.stream([self.indices(slot, step) for step in range(len(self))]) for slot in range(self.slots)]
-        return zip(*streams, strict=True)
+        """The raw instances of each step to come in turn, read ahead where the source can."""
+        to_come = range(self.done, len(self))
+        draws = [[self.indices(slot, step) for step in to_come] for slot in range(self.slots)]
+        return zip(*(source.stream(lists, self.done) for lists in draws), strict=True)
 
     def batches(self, step: int, raws: Sequence[Tensor], views: Viewer, y: Tensor) -> list[Batch]:
         """The batches of one step, made of its raw instances."""

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from marvel.methods import METHODS
 from marvel.plan import seed_of
 from marvel.presets import preset_for
 from marvel.runs import Facts, RunFolder
+from marvel.stopping import gently
 from marvel.trainer import Epoch, Labelled, Trainer
 
 FULL_HISTOGRAMS = (25, 75)
@@ -268,10 +270,21 @@ def train(
     """
     with together(config.device):
         run = Run(config, out, resume, data)
-        for epoch in run.steps():
-            if epoch is not None and watch is not None and writes_files():
-                watch(epoch)
+        with stoppable(run):
+            for epoch in run.steps():
+                if epoch is not None and watch is not None and writes_files():
+                    watch(epoch)
         return run
+
+
+@contextmanager
+def stoppable(run: Run) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait for the step and save it, where there are checkpoints in mid-epoch."""
+    if not run.config.checkpoint_every_steps or run.folder is None:
+        yield
+        return
+    with gently("stopping when the step is done, and saving it") as run.trainer.stop:
+        yield
 
 
 def read(config: Config, watch: Watch | None = None, largest: int = LARGEST) -> Data:

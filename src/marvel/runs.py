@@ -35,6 +35,11 @@ TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
 Facts: TypeAlias = dict[str, Any]
 """What JSON can hold."""
 
+FORMAT = 2
+"""Of checkpoints. 1, which says no number, knows no checkpoints in the midst of an epoch."""
+CHECKPOINT = re.compile(r"[0-9]+(-[0-9]+)?")
+"""How they are named: the epochs that are over, and the steps taken since."""
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """All or nothing, and on the disk when it returns."""
@@ -223,13 +228,14 @@ class RunFolder:
     # ------------------------------------------------------------ checkpoints
 
     def save_checkpoint(self, epoch: int, tensors: Mapping[str, Tensor], facts: Facts) -> None:
-        """Keep this state and the one before it."""
+        """Keep this state, after so many epochs and `facts["step"]` steps more, and the one before it."""
         from safetensors.torch import save
 
         content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-        stem = self.path / "checkpoint" / f"{epoch:04d}"
+        step = facts.get("step", 0)
+        stem = self.path / "checkpoint" / (f"{epoch:04d}-{step:08d}" if step else f"{epoch:04d}")
         write_atomically(stem.with_suffix(".safetensors"), content)
-        note = {"epoch": epoch, "facts": facts}
+        note = {"format": FORMAT, "epoch": epoch, "facts": facts}
         write_atomically(stem.with_suffix(".json"), as_json({"sha256": _digest(content, note), **note}))
         for old in self._checkpoints()[2:]:
             old.unlink()
@@ -245,8 +251,11 @@ class RunFolder:
             try:
                 note = json.loads(path.read_bytes())
                 content = path.with_suffix(".safetensors").read_bytes()
-                if note.pop("sha256") == _digest(content, note):
-                    return int(note["epoch"]), load(content), note["facts"]
+                if note.pop("sha256") != _digest(content, note):
+                    continue
+                if note.get("format", 1) > FORMAT:
+                    raise FolderError(f"{path} was written by a newer Marvel: go on with that one")
+                return int(note["epoch"]), load(content), note["facts"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
                 continue
         if found:
@@ -270,7 +279,9 @@ class RunFolder:
         ]
 
     def _checkpoints(self) -> list[Path]:
-        return _by_epoch(self.path / "checkpoint", "*.json")[::-1]
+        """The newest first."""
+        found = [path for path in (self.path / "checkpoint").glob("*.json") if CHECKPOINT.fullmatch(path.stem)]
+        return sorted(found, key=lambda path: [int(number) for number in path.stem.split("-")], reverse=True)
 
     def _read(self, name: str) -> Facts | None:
         path = self.path / name

@@ -28,13 +28,14 @@ from marvel.distributed import (
     copy_first,
     gather,
     processes,
+    rank,
     send_first,
     share,
     shares,
     total,
     writes_files,
 )
-from marvel.errors import FolderError, InvalidInput, NonFinite
+from marvel.errors import FolderError, Interrupted, InvalidInput, NonFinite
 from marvel.half import InHalf
 from marvel.ledger import Ledger
 from marvel.method import Batch, Method, Networks, Seen
@@ -101,7 +102,13 @@ class Trainer:
         self.fingerprint = hashlib.sha256(self.y.cpu().numpy().tobytes()).hexdigest()
         """What a checkpoint must agree on with the training that goes on from it."""
         self.epoch = 0
+        self.place = 0
+        """How many steps of the epoch that runs are taken."""
+        self.planned: str | None = None
+        """The fingerprint of its plan, where a checkpoint in its midst was read."""
         self.seconds = 0.0
+        self.stop: Callable[[], bool] | None = None
+        """Whether to stop: asked after every step, where there are checkpoints in mid-epoch."""
         self.networks: list[nn.Module] = []
 
     # ------------------------------------------------------------ the loops
@@ -113,14 +120,15 @@ class Trainer:
             yield from method.prepare(self) or ()
             self.save(method)
         while self.epoch < self.epochs:
-            began = time.perf_counter()
-            yield from method.start(self) or ()
+            self.began = time.perf_counter()
+            if self.place == 0:
+                yield from method.start(self) or ()
             yield from self.train_epoch(method)
             validation = yield from self.accuracy(method, self.validation)
             seen = method.step(validation)
             self.epoch += 1
             test = yield from self.accuracy(method, self.test)
-            self.seconds += time.perf_counter() - began
+            self.tick()
             yield self.finish(method, seen, {"validation_accuracy": validation, "test_accuracy": test})
 
     def fit(self, method: Method) -> None:
@@ -130,7 +138,7 @@ class Trainer:
 
     def stage(self, name: str, *, y: Tensor | None = None, classes: int | None = None, **changes: Any) -> "Trainer":
         """Another training on the same instances, in its own sub-folder: finished before, it is only read back."""
-        return Trainer(
+        stage = Trainer(
             self.config.but(**changes),
             self.source,
             self.views,
@@ -141,6 +149,8 @@ class Trainer:
             name=f"{self.name}/{name}",
             builder=self.builder,
         )
+        stage.stop = self.stop
+        return stage
 
     def train_epoch(self, method: Method) -> Iterator[None]:
         self.set_lr(method.lr(self.lr()))
@@ -148,17 +158,35 @@ class Trainer:
             network.train()
         method.train()
         draws = method.draws(generator_of(*self.key, "order"), self.config.batch)
-        plan = Plan(draws, (*self.key, "numbers"), self.device, self.rows_needed * processes())
-        self.total.zero_()
+        plan = Plan(draws, (*self.key, "numbers"), self.device, self.rows_needed * processes(), self.place)
+        if self.place == 0:
+            self.total.zero_()
+        elif plan.fingerprint != self.planned:
+            raise FolderError(
+                f"epoch {self.epoch + 1} has other steps than the checkpoint in its midst was made with: "
+                "go on with as many processes as then, or with the version of Marvel and the method of then"
+            )
         self.step_count = len(plan)
         steps = self.steps.epoch(plan)
-        for step in range(len(plan)):
+        for step in range(plan.done, len(plan)):
             method.shares = plan.shares(step)
             yield next(steps)
-        method.shares = None
+            self.place = step + 1
+            if self.config.checkpoint_every_steps:
+                self.pause(method, plan)
+        self.place, method.shares = 0, None
         if self.own_statistics:
-            buffers = [buffer for network in self.every_network for buffer in network.buffers()]
-            average_over_processes([buffer for buffer in buffers if buffer.is_floating_point()])
+            average_over_processes(self.statistics)
+
+    def pause(self, method: Method, plan: Plan) -> None:
+        """Between two steps: save where it is time to, or where one is to stop. All processes do so together."""
+        stop = self.stop is not None and bool(total(torch.tensor(int(self.stop()))))
+        if stop or (self.place % self.config.checkpoint_every_steps == 0 and self.place < len(plan)):
+            self.planned = plan.fingerprint
+            self.tick()
+            self.save(method)
+        if stop:
+            raise Interrupted
 
     def train_step(self, method: Method, batches: list[Batch]) -> None:
         """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
@@ -281,6 +309,12 @@ class Trainer:
         return processes() > 1 and any(not isinstance(layer, nn.SyncBatchNorm) for layer in norms)
 
     @property
+    def statistics(self) -> list[Tensor]:
+        """What layers that normalise keep of the rows they saw."""
+        buffers = [buffer for network in self.every_network for buffer in network.buffers()]
+        return [buffer for buffer in buffers if buffer.is_floating_point()]
+
+    @property
     def rows_needed(self) -> int:
         """How many instances a process needs in a step. BatchNorm needs two for a variance, SyncBatchNorm one for its
         shape. Any other network takes none at all, so its steps are the same whatever the number of processes."""
@@ -341,6 +375,12 @@ class Trainer:
     def autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
 
+    def tick(self) -> None:
+        """Count the time since it was last counted."""
+        now = time.perf_counter()
+        self.seconds += now - self.began
+        self.began = now
+
     def finish(self, method: Method, seen: Seen, accuracies: dict[str, float | None]) -> Epoch:
         """Write down what the epoch showed."""
         loss = float(self.total) / self.step_count if self.step_count else None
@@ -379,11 +419,34 @@ class Trainer:
                     elif value is not None:
                         numbers[f"optimizer{k}.{p}.{key}"] = value
         tensors |= {f"ledger.{key}": value for key, value in self.ledger.state().items()}
-        return tensors, {"numbers": numbers, "seconds": self.seconds, "fingerprint": self.fingerprint}
+        facts: Facts = {"numbers": numbers, "seconds": self.seconds, "fingerprint": self.fingerprint}
+        if self.place:
+            facts |= {"step": self.place, "plan": self.planned}
+            tensors |= self.so_far()
+        return tensors, facts
+
+    def so_far(self) -> dict[str, Tensor]:
+        """What there is besides in the midst of an epoch: the sum of its losses, and the statistics of each process."""
+        found = {"epoch.total": self.total}
+        if self.own_statistics:
+            mine = torch.cat([buffer.reshape(1, -1) for buffer in self.statistics], 1)
+            found["epoch.statistics"] = gather(mine, sizes=[1] * processes())[0]
+        return found
+
+    def take_up(self, so_far: dict[str, Tensor]) -> None:
+        """The same, read back. For another number of processes the statistics are averaged, as at an epoch's end."""
+        self.total.copy_(so_far["total"])
+        if "statistics" in so_far:
+            every = so_far["statistics"]
+            mine = (every[rank()] if len(every) == processes() else every.mean(0)).to(self.device)
+            for buffer, saved in zip(self.statistics, mine.split([b.numel() for b in self.statistics]), strict=True):
+                buffer.copy_(saved.view_as(buffer))
 
     def save(self, method: Method) -> None:
-        if self.folder and self.config.checkpoint_every and writes_files():
-            self.folder.save_checkpoint(self.epoch, *self.state(method))
+        if self.folder and (self.config.checkpoint_every or self.config.checkpoint_every_steps):
+            tensors, facts = self.state(method)
+            if writes_files():
+                self.folder.save_checkpoint(self.epoch, tensors, facts)
 
     def load(self, method: Method) -> bool:
         """Go on from the newest checkpoint; False where there is none."""
@@ -412,6 +475,9 @@ class Trainer:
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         self.ledger.load(_part(tensors, "ledger"))
         self.epoch, self.seconds = epoch, facts["seconds"]
+        self.place, self.planned = facts.get("step", 0), facts.get("plan")
+        if self.place:
+            self.take_up(_part(tensors, "epoch"))
         if writes_files():
             self.folder.cut_metrics(epoch)
         return True

@@ -22,7 +22,7 @@ from marvel.config import config_from
 from marvel.data.core import Data
 from marvel.data.images import Watch
 from marvel.distributed import together, writes_files
-from marvel.run import read
+from marvel.run import read, stoppable
 from marvel.runs import Facts, RunFolder
 from marvel.trainer import Epoch
 
@@ -83,9 +83,10 @@ def clean(
             precision=precision,
             top=top,
         )
-        for epoch in timed(run, expect):
-            if epoch is not None and watch is not None and writes_files():
-                watch(epoch)
+        with stoppable(run):
+            for epoch in timed(run, expect):
+                if epoch is not None and watch is not None and writes_files():
+                    watch(epoch)
         page = None
         if report and run.folder is not None and writes_files():
             page = write_report(run.folder)

@@ -1,12 +1,9 @@
 """`marvel bench`"""
 
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +14,7 @@ from marvel.cli.flags import flag_values, with_some_settings
 from marvel.cli.process import refuse_torchrun
 from marvel.cli.show import AsJson, percent, print_json, print_table
 from marvel.errors import InvalidInput, UnknownName
+from marvel.stopping import gently
 
 if TYPE_CHECKING:
     from marvel.config import Config
@@ -31,7 +29,7 @@ BETWEEN_CHECKPOINTS = 120.0
 """Seconds, about."""
 
 
-@with_some_settings("root", "device", "threads", "precision", "compile", "workers")
+@with_some_settings("root", "device", "threads", "precision", "compile", "workers", "checkpoint_every_steps")
 def bench(
     experiment: Annotated[
         str | None,
@@ -112,7 +110,7 @@ def bench(
         _say_what_would_be_run(found, len(configs), todo, as_json)
         return
     began = time.monotonic()
-    with _gently() as stop, Board(_names(found, todo), _costs(todo), quiet or as_json) as board:
+    with gently(_waiting(todo)) as stop, Board(_names(found, todo), _costs(todo), quiet or as_json) as board:
         _follow(
             work(
                 todo,
@@ -184,23 +182,10 @@ def _engine(name: str, width: int | None, processes: int | None, todo: "Sequence
     return in_processes(processes if processes is not None else max(1, min(len(todo), os.cpu_count() or 1)))
 
 
-@contextmanager
-def _gently() -> Iterator[Callable[[], bool]]:
-    """Whether to stop: the first Ctrl-C asks for it, the second does not ask."""
-    asked = threading.Event()
-
-    def on_signal(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        print("marvel: stopping when the epochs going on are done; once more to stop at once", file=sys.stderr)
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _waiting(todo: "Sequence[Config]") -> str:
+    """What is said to Ctrl-C."""
+    what = "steps" if all(config.checkpoint_every_steps for config in todo) else "epochs"
+    return f"stopping when the {what} going on are done"
 
 
 def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:

@@ -29,8 +29,8 @@ class Source(Protocol):
         """The raw instances of one index list."""
         ...
 
-    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
-        """The raw instances of each index list in turn."""
+    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
+        """The raw instances of each index list in turn; `first` is which step of its epoch they begin with."""
         ...
 
 
@@ -47,7 +47,7 @@ class Resident:
     def fetch(self, index: Tensor) -> Tensor:
         return self.x.index_select(0, index)
 
-    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
+    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
         for index in draws:
             yield self.fetch(index.to(self.device, non_blocking=True))
 
@@ -74,10 +74,10 @@ class Streamed:
     def fetch(self, index: Tensor) -> Tensor:
         return _stack([self.items[i] for i in index.tolist()]).to(self.device)
 
-    def stream(self, draws: Sequence[Tensor]) -> Iterator[Tensor]:
+    def stream(self, draws: Sequence[Tensor], first: int = 0) -> Iterator[Tensor]:
         loader = self.idle.pop() if self.idle else self.loader()
         assert isinstance(loader.batch_sampler, _Draws)
-        loader.batch_sampler.lists = [index.tolist() for index in draws]
+        loader.batch_sampler.lists, loader.batch_sampler.first = [index.cpu() for index in draws], first
         for x in loader:
             yield x.to(self.device, non_blocking=True)
         self.idle.append(loader)
@@ -98,13 +98,15 @@ class _Draws(Sampler[list[int]]):
     """The index lists of an epoch, each behind a seed that follows from it."""
 
     def __init__(self) -> None:
-        self.lists: list[list[int]] = []
+        self.lists: list[Tensor] = []  # as Python's numbers, millions of them would be 40 bytes each
+        self.first = 0
 
     def __len__(self) -> int:
         return len(self.lists)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for step, index in enumerate(self.lists):
+        for step, draw in enumerate(self.lists, self.first):
+            index = draw.tolist()
             yield [zlib.crc32(np.array([step, *index], dtype=np.int64).tobytes()), *index]
 
 
