@@ -138,7 +138,12 @@ class Run:
                 if key not in HOW and old != new:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
-                raise FolderError(f"{folder.path} holds a run on other data: name another folder")
+                had, have = before["data"].get("n"), now["data"]["n"]
+                how = f"{had} instances, not {have}" if had != have else "other instances, labels or order of them"
+                raise FolderError(
+                    f"{folder.path} holds a run on other data ({how}), and what it remembers of each instance would be "
+                    "taken for another's: bring the data back as it was, or name another folder"
+                )
         folder.sweep()
         now["data"] |= self.whereabouts()
         folder.config = now
