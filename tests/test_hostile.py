@@ -1,4 +1,4 @@
-"""Files that somebody made in order to do harm, or that are plain rubbish: refused in one line, and nothing is executed.
+"""Files made in order to do harm, or plain rubbish: refused in one line, and nothing in them is executed.
 
 Every reader is given what hypothesis makes up and what becomes of good files when bytes of them change. It must read
 them or raise an error of Marvel's own. `make soak` tries thousands, and `atheris` where it is installed.
@@ -11,6 +11,7 @@ import pickle
 import random
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from marvel.data.corrections import correct
 from marvel.errors import MarvelError
 from marvel.networks import build
 from marvel.networks.weights import load_weights
+from marvel.results import records
 from marvel.runs import RunFolder
 from soaking import note, seed, times
 
@@ -83,7 +85,7 @@ def some_weights(folder: Path) -> None:
 
 
 def a_config(folder: Path) -> None:
-    (folder / "it.toml").write_text('method = "marvel"\nepochs = 3\nrates = [0.1, 0.2]\nlr = 0.1\n')
+    (folder / "it.toml").write_text('method = "marvel"\nepochs = 3\ndrops = [1, 2]\nlr = 0.1\n')
 
 
 def corrections(folder: Path) -> None:
@@ -140,8 +142,7 @@ def refused(read: Callable[[], Any]) -> bool:
     """Whether Marvel says that it cannot read it; anything else that is raised is a defect."""
     try:
         read()
-    except (MarvelError, MemoryError) as error:
-        assert str(error) and "\n" not in str(error).strip()[:2000] or len(str(error)) < 5000
+    except (MarvelError, MemoryError):
         return True
     return False
 
@@ -174,7 +175,7 @@ def test_good_files_with_bytes_changed(kind: str, tmp_path: Path) -> None:
             bad += refused(lambda: read(path))
         except BaseException as error:
             raise AssertionError(f"{kind}, input {k} of MARVEL_SEED={started}: {bytes(content[:300])!r}") from error
-    note(PROMISE, **{"inputs_changed": COUNT, "refused": bad}, seed=started)
+    note(PROMISE, inputs_changed=COUNT, inputs_refused=bad, seed=started)
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -273,11 +274,51 @@ def _npy(array: np.ndarray[Any, Any]) -> bytes:
     return file.getvalue()
 
 
+def test_archives_and_tables_beyond_all_memory_are_refused(tmp_path: Path) -> None:
+    """Where a file says what it holds, that is believed before it is read: a bomb is told by its size."""
+    import pyarrow
+    import pyarrow.parquet
+
+    archive = tmp_path / "bomb.npz"
+    an_npz(tmp_path)
+    content = bytearray((tmp_path / "it.npz").read_bytes())
+    at = content.index(b"PK\x01\x02")
+    content[at + 24 : at + 28] = struct.pack("<I", 0xFFFFFFFE)  # the first member says that it is 4 GiB
+    archive.write_bytes(content)
+    table = pyarrow.table(
+        {"x": pyarrow.array([0.0, 1.0, 2.0, 3.0] * 25_000), "label": pyarrow.array(["a", "b"] * 50_000)}
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "bomb.parquet")
+    (tmp_path / "bomb.csv").write_bytes(b"x,label\n" + b"1,a\n2,b\n" * 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.sysconf", lambda name: 1 if name == "SC_PHYS_PAGES" else 4096)
+        for name in ("bomb.npz", "bomb.parquet", "bomb.csv"):
+            with pytest.raises(MarvelError, match="GiB of memory"):
+                datasets.load(str(tmp_path / name))
+    assert len(datasets.load(str(tmp_path / "bomb.parquet"))) == 100_000
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b"a=[", b"a={b="])
+def test_what_is_nested_without_end_is_refused(opening: bytes, tmp_path: Path) -> None:
+    (tmp_path / "it.toml").write_bytes(opening * 100_000)
+    with pytest.raises(MarvelError, match="not a TOML file"):
+        read_config(tmp_path / "it.toml")
+    for name in ("config.json", "metrics.jsonl"):
+        (tmp_path / name).write_bytes(opening * 100_000 + b"\n")
+    for read in (
+        lambda: RunFolder(tmp_path).config,
+        RunFolder(tmp_path).metrics,
+        lambda: records(tmp_path / "metrics.jsonl"),
+    ):
+        with pytest.raises(MarvelError, match="is damaged"):
+            read()
+
+
 def test_a_picture_that_says_it_is_huge_is_set_aside(tmp_path: Path) -> None:
     images(tmp_path)
     picture = bytearray((tmp_path / "it/cat/1.png").read_bytes())
     picture[16:24] = struct.pack(">II", 60_000, 60_000)
-    picture[29:33] = struct.pack(">I", __import__("zlib").crc32(picture[12:29]))
+    picture[29:33] = struct.pack(">I", zlib.crc32(picture[12:29]))
     (tmp_path / "it/cat/bomb.png").write_bytes(picture)
     found = datasets.load(str(tmp_path / "it"))
     assert [one.id for one in found.set_aside] == ["cat/bomb.png"] and len(found) == 6
@@ -295,6 +336,14 @@ def test_safetensors_that_lie_about_their_size(claim: str, tmp_path: Path) -> No
     (tmp_path / "it.safetensors").write_bytes(struct.pack("<Q", length) + head + bytes(24))
     with pytest.raises(MarvelError):
         load_weights(build("cnn2", 2, (1, 8, 8), 0), str(tmp_path / "it.safetensors"))
+
+
+def test_numbers_too_large_for_single_precision_are_refused(tmp_path: Path) -> None:
+    """They would become infinite, and every logit of the network with them."""
+    x = np.arange(24.0).reshape(12, 2)
+    np.savez(tmp_path / "it.npz", x=x + np.eye(12, 2) * 1e300, y=np.arange(12) % 2)
+    with pytest.raises(MarvelError, match="numbers beyond 3e"):
+        datasets.load(str(tmp_path / "it.npz"))
 
 
 # ------------------------------------------------------------ archives

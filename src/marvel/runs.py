@@ -162,7 +162,7 @@ class RunFolder:
         for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
             try:
                 lines.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise FolderError(f"{path} is damaged in line {len(lines) + 1}: {error}") from None
         return lines
 
@@ -305,7 +305,7 @@ class RunFolder:
             return None
         try:
             facts: Facts = json.loads(path.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FolderError(f"{path} is damaged: {error}") from None
         if not isinstance(facts, dict):
             raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
