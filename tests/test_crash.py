@@ -134,7 +134,7 @@ def test_ten_kills_over_all_commands(inputs: Path, nursery: Nursery, tmp_path: P
         whole = nursery.run(verb.words, fresh(tmp_path / "place", inputs, verb))
         assert whole.code == 0, whole.said
         expected = verb.there(tmp_path / "place")
-        for k in range(times(2, 60)):
+        for k in range(times(2, 50)):
             place = fresh(tmp_path / "place", inputs, verb)
             how = f"{name}, kill {k} of MARVEL_SEED={started}"
             # Killed again while it goes on, every other time.
@@ -217,7 +217,7 @@ def test_a_killed_review_loses_no_decision_that_was_answered(inputs: Path, nurse
 
     started = seed()
     rng = random.Random(started)
-    kills, rounds = 0, times(1, 20)
+    kills, rounds = 0, times(1, 15)
     for k in range(rounds):
         place = fresh(tmp_path / "place", inputs, verb)
         answered = 0

@@ -33,7 +33,7 @@ from marvel.runs import RunFolder
 from soaking import note, seed, times
 
 PROMISE = "Hostile and broken files are refused in one line"
-COUNT = times(25, 1500)
+COUNT = times(25, 400)
 HARD = settings(max_examples=COUNT, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 

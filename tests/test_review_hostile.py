@@ -48,7 +48,7 @@ def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Plante
         for operation in api:
             for mode in schemathesis.GenerationMode:
 
-                @settings(max_examples=times(4, 300), suppress_health_check=list(HealthCheck), deadline=None)
+                @settings(max_examples=times(4, 150), suppress_health_check=list(HealthCheck), deadline=None)
                 @given(case=operation.as_strategy(generation_mode=mode))
                 def attempt(case: Any) -> None:
                     told = case.as_transport_kwargs(base_url=f"http://{HOST}")
