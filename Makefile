@@ -23,6 +23,8 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
 # One thread a process: two pytest workers with two threads each are slower than with one, and golden numbers depend on it.
+SOAK = tests/test_crash.py tests/test_damage.py tests/test_faults.py tests/test_hostile.py tests/test_review_hostile.py tests/test_fuzz.py \
+  tests/test_review.py::test_a_million_instances tests/test_page.py::test_a_million_instances tests/test_torchrun.py
 PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
 
 # $(call install,REQUIREMENT): with uv where it is to be had, with pip where not.
@@ -36,7 +38,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types format versions build clean
+.PHONY: help setup demo test soak check lint types format versions build lock audit clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +50,11 @@ demo: $(VENV)/.base ## Install Marvel (base dependencies only) and run its demon
 
 test: $(VENV)/.dev ## Run the tests that need neither a GPU nor a browser nor much time
 	$(PYTEST) -m "not slow and not gpu and not browser" $(ARGS)
+
+soak: $(VENV)/.soak ## Try for an hour what tests try for a moment: kills, faults, hostile input, load; writes docs/reliability.md
+	rm -f $(VENV)/soak.jsonl
+	MARVEL_SOAK=$(CURDIR)/$(VENV)/soak.jsonl OMP_NUM_THREADS=1 $(PY) -m pytest -p no:cacheprovider $(SOAK) $(ARGS)
+	$(PY) tests/soaking.py $(VENV)/soak.jsonl
 
 check: lint types test ## Format, lint, types and tests: what must pass before a commit
 
@@ -68,6 +75,16 @@ versions: $(VENV)/.dev ## Try the oldest and the newest versions Marvel works wi
 build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
 	rm -rf dist
 	$(PY) -m build
+
+lock: $(VENV)/.dev ## Write requirements.lock: the tested set with the hashes of its files, without torch
+	@{ echo "# Made by 'make lock': the tested set with the hashes of its files, without torch, of which each machine has its build:"; \
+	  echo "#   pip install torch && pip install --no-deps --require-hashes -r requirements.lock && pip install --no-deps -e ."; \
+	  $(BIN)/uv pip compile -q --extra dev -c constraints.txt --generate-hashes --no-annotate --no-header \
+	    --no-emit-package torch --python-version 3.11 pyproject.toml; } > $(VENV)/requirements.lock
+	@mv $(VENV)/requirements.lock requirements.lock
+
+audit: $(VENV)/.soak ## Ask PyPI's advisories about the tested set
+	$(PY) .ci/audit.py requirements.lock
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
@@ -90,3 +107,7 @@ $(VENV)/.base: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	$(call install,.[dev])
 	@touch $(VENV)/.base $@
+
+$(VENV)/.soak: $(VENV)/.dev
+	$(call install,.[soak])
+	@touch $@

@@ -39,13 +39,14 @@ ALLOWED: dict[str, set[str]] = {
     "stopping": set(),
     "ledger": {"errors", "method", "metrics"},
     "plan": {"errors", "distributed", "method", "data"},
-    "runs": {"errors", "distributed", "metrics"},
+    "held": {"errors"},
+    "runs": {"errors", "distributed", "held", "metrics"},
     "fast": {"errors", "distributed", "method", "data", "plan"},
     "config": {"errors", "method", "methods", "noise", "data", "networks", "presets"},
 }
 ALLOWED["prepare"] = {"errors", "data", "runs"}
 ALLOWED["trainer"] = ALLOWED["fast"] | {"compiled", "config", "fast", "half", "ledger", "metrics", "networks", "runs"}
-ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "methods", "noise", "presets", "stopping"}
+ALLOWED["run"] = ALLOWED["trainer"] | {"trainer", "held", "methods", "noise", "presets", "stopping"}
 ALLOWED["results"] = {"errors", "config", "methods", "presets", "runs"}
 ALLOWED["engines"] = ALLOWED["run"] | {"run", "experiment"}
 ALLOWED["bench"] = ALLOWED["engines"] | {"engines", "results"}
@@ -57,7 +58,7 @@ ALLOWED["warmup"] = {"errors", "methods"}
 ALLOWED["report"] = {"errors", "config", "data", "metrics", "runs", "paper", "presets", "catalogue", "methods"}
 ALLOWED["report"] |= {"cost", "experiment", "results", "warmup"}
 ALLOWED["review"] = {"errors", "runs", "data", "report"}
-ALLOWED["export"] = {"errors", "runs", "data", "review", "prepare"}
+ALLOWED["export"] = {"errors", "held", "runs", "data", "review", "prepare"}
 ALLOWED["catalogue"] = {"config", "method", "methods"}
 ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}
 ALLOWED["labels"] = {"errors", "runs"}

@@ -21,6 +21,7 @@ from marvel.review.decisions import Change, Decisions, read_decisions
 from marvel.review.server import HEADERS, create_app, listen, page_files
 from marvel.runs import RunFolder
 from shapes import SHAPES, Planted, plant
+from soaking import note
 
 TOKEN = "t0ken-of-this-run"
 HOST = "127.0.0.1:8765"
@@ -523,7 +524,9 @@ def test_a_million_instances(tmp_path: Path) -> None:
         ):
             page = client.get("/api/instances", params=wanted)  # type: ignore[arg-type]
             assert len(page.json()["items"]) == 60
-        assert (time.monotonic() - began) / 3 < 1
+        seconds = (time.monotonic() - began) / 3
+        assert seconds < 1
+        note("A run of a million instances is shown", slowest_seconds_of_a_page_of_the_review=seconds)
         began = time.monotonic()
         for item in page.json()["items"][:20]:
             assert decide(client, {"index": item["index"], "action": "keep", "version": 0}).status_code == 200

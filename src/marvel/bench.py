@@ -14,7 +14,7 @@ from marvel.results import add, forget_failure, identity, identity_of, note_fail
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 
-__all__ = ["add", "bench", "folder_of", "left", "records", "what", "work"]
+__all__ = ["add", "bench", "folder_of", "left", "records", "tidy", "what", "work"]
 
 
 def bench(
@@ -62,6 +62,15 @@ def work(
             if (folder := jobs[which].folder) is not None:
                 RunFolder(folder).drop_checkpoints()
         yield todo[which], shown
+
+
+def tidy(configs: Iterable[Config], done: Iterable[str], runs: str | Path) -> None:
+    """Remove the checkpoints of runs that are done, which a kill between their record and this may have left."""
+    done = set(done)
+    for config in configs:
+        folder = folder_of(config, runs)
+        if folder is not None and identity(config) in done:
+            RunFolder(folder).drop_checkpoints()
 
 
 def left(configs: Iterable[Config], done: Iterable[str]) -> list[Config]:

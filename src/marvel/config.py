@@ -265,7 +265,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text())
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} is not a TOML file: {error}") from None
 
 

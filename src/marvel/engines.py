@@ -5,7 +5,9 @@ that is stopped ends without either; its run folder goes on from there.
 """
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -191,6 +193,7 @@ def _work(connection: Any, told_to_stop: Any) -> None:
     """The whole of such a process: jobs come in; epochs go out, and of each job at last its record, failure or None."""
     # Ctrl-C reaches every process of a terminal; the first one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_first, daemon=True).start()
     loaded: Loaded = {}
     while True:
         try:
@@ -208,6 +211,14 @@ def _work(connection: Any, told_to_stop: Any) -> None:
             connection.send(record)
         except Exception as error:
             connection.send(Failure(type(error).__name__, str(error) or repr(error)))
+
+
+def _end_with_the_first() -> None:
+    """At once, also in the middle of an epoch: the same command, started again, goes on in the same folders."""
+    first = multiprocessing.parent_process()
+    if first is not None:
+        first.join()
+        os._exit(1)
 
 
 def _prepare(job: Job) -> None:

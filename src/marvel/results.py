@@ -70,7 +70,7 @@ def records(path: Path) -> list[Facts]:
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else (), 1):
         try:
             found.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path} is damaged in line {number}: {error}") from None
     return found
 

@@ -25,6 +25,7 @@ from marvel.data.images import LARGEST, ImageFiles, Watch
 from marvel.data.views import Views
 from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
+from marvel.held import Held, hold
 from marvel.method import Method
 from marvel.methods import METHODS
 from marvel.plan import seed_of
@@ -79,6 +80,7 @@ class Run:
         # Built before the folder is claimed: a network that cannot be leaves no folder behind.
         self.networks = self.trainer.build(self.method.networks)
         self.record: Facts | None = None
+        self.held: Held | None = None
         if processes() > 1:
             told = {key: value for key, value in config.facts().items() if key not in HOW}
             agree(json.dumps([as_plain(told), self.data.fingerprint()]))
@@ -123,6 +125,8 @@ class Run:
         """Write config.json, or see that it is the same run that goes on."""
         if folder.path.exists() and not folder.path.is_dir():
             raise FolderError(f"{folder.path} is a file: name a folder for the run")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        self.held = hold(folder.path)
         before, now = folder.config, self.facts()
         if before is not None and not (isinstance(before.get("config"), dict) and isinstance(before.get("data"), dict)):
             raise FolderError(f"{folder.path} holds a config.json that is not of a run: name another folder")
@@ -134,7 +138,13 @@ class Run:
                 if key not in HOW and old != new:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
-                raise FolderError(f"{folder.path} holds a run on other data: name another folder")
+                had, have = before["data"].get("n"), now["data"]["n"]
+                how = f"{had} instances, not {have}" if had != have else "other instances, labels or order of them"
+                raise FolderError(
+                    f"{folder.path} holds a run on other data ({how}), and what it remembers of each instance would be "
+                    "taken for another's: bring the data back as it was, or name another folder"
+                )
+        folder.sweep()
         now["data"] |= self.whereabouts()
         folder.config = now
 
@@ -164,6 +174,12 @@ class Run:
 
     def steps(self) -> Iterator[Epoch | None]:
         """Train, yielding once a step; the record is there when it ends."""
+        try:
+            yield from self._steps()
+        finally:
+            self.held = None
+
+    def _steps(self) -> Iterator[Epoch | None]:
         lines: list[Facts] = []
         for epoch in self.trainer.run(self.method, self.networks):
             if epoch is not None and epoch.stage == self.trainer.name:

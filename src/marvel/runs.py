@@ -11,6 +11,7 @@
     shown.parquet      of `marvel.save_run`: the most suspect instances of a loop of one's own, as a person sees them
     report.html        the run as a page
     decisions.sqlite   of `marvel review`: what was decided about the suspect labels
+    decisions.jsonl    a second copy of that, with a checksum a line
     <stage>/           the run folder of a training that came before
 
 Files are written under a temporary name, synced and renamed, so that a crash leaves the old one. No pickle.
@@ -21,6 +22,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,6 +30,10 @@ import torch
 from torch import Tensor
 
 from marvel.errors import FolderError
+from marvel.held import alive
+
+TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
+"""What a file is called while it is written, with the number of the process."""
 
 Facts: TypeAlias = dict[str, Any]
 """What JSON can hold."""
@@ -48,8 +54,11 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -82,6 +91,19 @@ class RunFolder:
                 path.unlink()
         for stage in self._stages():
             stage.clear()
+
+    def sweep(self) -> None:
+        """Remove what processes that were killed left behind, half-written or half-removed, here and in the stages."""
+        for pattern in (".*.tmp", "ledger/.*.tmp", "checkpoint/.*.tmp"):
+            for path in self.path.glob(pattern):
+                written = TEMPORARY.fullmatch(path.name)
+                if written and not alive(int(written[1])):
+                    path.unlink(missing_ok=True)
+        for path in self.path.glob("checkpoint/*.safetensors"):
+            if CHECKPOINT.fullmatch(path.stem) and not path.with_suffix(".json").exists():
+                path.unlink()  # of an old checkpoint that was being removed, or a new one that was being written
+        for stage in self._stages():
+            stage.sweep()
 
     # ------------------------------------------------------------ settings and numbers
 
@@ -130,10 +152,14 @@ class RunFolder:
     def append(self, line: Facts) -> None:
         """Add an epoch to metrics.jsonl."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "metrics.jsonl", "ab") as file:
-            file.write(as_json(line))
-            file.flush()
-            os.fsync(file.fileno())
+        path = self.path / "metrics.jsonl"
+        try:
+            with open(path, "ab") as file:
+                file.write(as_json(line))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def metrics(self) -> list[Facts]:
         """The epochs so far; a line cut short by a crash is left out."""
@@ -142,7 +168,7 @@ class RunFolder:
         for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
             try:
                 lines.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise FolderError(f"{path} is damaged in line {len(lines) + 1}: {error}") from None
         return lines
 
@@ -178,9 +204,9 @@ class RunFolder:
         try:
             if columns is not None:
                 columns = [name for name in pyarrow.parquet.read_schema(path).names if name in columns]
-            table = pyarrow.parquet.read_table(path, columns=columns)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise FolderError(f"{path} is damaged: {error}") from None
+            table = pyarrow.parquet.read_table(path, columns=columns, page_checksum_verification=True)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise FolderError(f"{path} is damaged: {error}; --resume writes it anew from the last checkpoint") from None
         if rows is not None:
             table = table.take(rows)
         return {name: table[name].to_numpy() for name in table.column_names}
@@ -190,7 +216,8 @@ class RunFolder:
         from safetensors.torch import save
 
         half = {"margin": _half(torch.where(mask, margin, torch.nan)).cpu(), "weight": weight.half().cpu()}
-        write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", save(half))
+        content = save(half, {"sha256": _digest_of(half)})
+        write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", content)
 
     def blank_ledger(self, rows: Any) -> None:
         """Forget the margins and weights of some instances, in every epoch kept."""
@@ -203,14 +230,17 @@ class RunFolder:
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """(epoch, {"margin", "weight"}) of every epoch kept."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        from safetensors import SafetensorError, safe_open
 
         for path in _by_epoch(self.path / "ledger", "*.safetensors"):
             try:
-                tensors = load_file(path)
-            except (SafetensorError, OSError) as error:
+                with safe_open(path, "pt") as file:
+                    tensors = {name: file.get_tensor(name) for name in ("margin", "weight")}
+                    digest = (file.metadata() or {}).get("sha256")  # none in those of older versions
+            except (SafetensorError, OSError, ValueError) as error:
                 raise FolderError(f"{path} is damaged: {error}") from None
+            if digest not in (None, _digest_of(tensors)):
+                raise FolderError(f"{path} is damaged: its checksum does not match; remove it to go without that epoch")
             yield int(path.stem), tensors
 
     def margins(self, rows: Any) -> Any:
@@ -285,7 +315,7 @@ class RunFolder:
             return None
         try:
             facts: Facts = json.loads(path.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FolderError(f"{path} is damaged: {error}") from None
         if not isinstance(facts, dict):
             raise FolderError(f"{path} is damaged: it holds {type(facts).__name__}, not an object")
@@ -297,7 +327,7 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     import pyarrow.parquet
 
     sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink, write_page_checksum=True)
     write_atomically(path, sink.getvalue().to_pybytes())
 
 
@@ -311,6 +341,14 @@ def _half(margin: Tensor) -> Tensor:
 def _by_epoch(folder: Path, pattern: str) -> list[Path]:
     """The files that are named by an epoch, in the order of the epochs."""
     return sorted((path for path in folder.glob(pattern) if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def _digest_of(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _digest(content: bytes, note: Facts) -> str:

@@ -6,8 +6,11 @@ stdout, progress and mistakes to stderr. A mistake is one line and exit code 2.
 
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, NoReturn, cast
 
 import typer
@@ -28,7 +31,7 @@ from marvel.cli.train import train
 from marvel.cli.tune import tune
 from marvel.errors import MarvelError
 
-MISTAKE, INTERRUPTED = 2, 130
+MISTAKE, INTERRUPTED, TERMINATED = 2, 130, 143
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 """What Typer raises about the command line itself; it has no public name in all versions."""
@@ -78,8 +81,10 @@ RESUMABLE = {"train", "clean", "tune"}
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; what goes wrong becomes one line and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    terminated = threading.Event()
     try:
-        code = app(words, prog_name="marvel", standalone_mode=False)
+        with _terminable(terminated):
+            code = app(words, prog_name="marvel", standalone_mode=False)
     except UsageError as error:
         asked = error.ctx.command_path if error.ctx is not None else "marvel"
         _fail(f"{error.format_message().rstrip('.')} (see {asked} --help)")
@@ -93,13 +98,37 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    if code == INTERRUPTED:
+    if code == INTERRUPTED and terminated.is_set():
+        code = TERMINATED
+    if code in (INTERRUPTED, TERMINATED):
         again = words if "--resume" in words else [*words, "--resume"]
         going_on = f"; go on with: {shlex.join(['marvel', *again])}" if words[:1] and words[0] in RESUMABLE else ""
         same = words[:1] == ["bench"] or words[:2] == ["data", "prepare"]
         going_on = "; the same command goes on" if same else going_on
-        _fail(f"interrupted{going_on}", INTERRUPTED)
+        _fail(f"{'interrupted' if code == INTERRUPTED else 'terminated'}{going_on}", code)
     sys.exit(code)
+
+
+@contextmanager
+def _terminable(terminated: threading.Event) -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, in good order."""
+    if threading.current_thread() is not threading.main_thread():  # signals are not for other threads
+        yield
+        return
+    ours = os.getpid()
+
+    def on_signal(number: int, frame: object) -> None:
+        if os.getpid() == ours:
+            terminated.set()
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)  # a process that was forked from here ends without a word
+        signal.raise_signal(number)
+
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(message: str, code: int = MISTAKE) -> NoReturn:

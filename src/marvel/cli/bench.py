@@ -94,7 +94,7 @@ def bench(
         )
     if max_seconds is not None and max_seconds <= 0:
         raise InvalidInput(f"max-seconds must be positive, got {max_seconds:g}")
-    from marvel.bench import left, work
+    from marvel.bench import left, tidy, work
     from marvel.experiment import asked
     from marvel.experiment.finding import find
     from marvel.results import by_run
@@ -105,10 +105,12 @@ def bench(
     file = results or Path("results") / f"{found.name}.jsonl"
     if file.suffix != ".jsonl":
         raise InvalidInput(f"the file of records should be named *.jsonl, got {file}")
-    todo = _longest_first(left(_as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent)))
+    told, done = _as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent)
+    todo = _longest_first(left(told, done))
     if dry_run:
         _say_what_would_be_run(found, len(configs), todo, as_json)
         return
+    tidy(told, done, runs)
     began = time.monotonic()
     with gently(_waiting(todo)) as stop, Board(_names(found, todo), _costs(todo), quiet or as_json) as board:
         _follow(

@@ -44,6 +44,11 @@ def review(
     if config is None or instances is None:
         raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
     with Decisions(folder.decisions_file, of=config["data"]["fingerprint"]) as decisions:
+        if decisions.restored is not None:
+            typer.echo(
+                f"{folder.decisions_file} was damaged: it is made anew from its copy, and now {decisions.restored}",
+                err=True,
+            )
         token = new_token()
         app = create_app(folder, decisions, instances, token)
         listener = listen(port)

@@ -5,8 +5,6 @@ numbers or strings, one per instance; without class names the classes are the la
 """
 
 import difflib
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from marvel.data.classes import check_classes, check_ids, class_name
 from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
 from marvel.data.origin import Origin, SetAside
+from marvel.data.room import check_room
 from marvel.errors import DataError, InvalidInput
 
 Array = npt.NDArray[Any]
@@ -209,7 +208,7 @@ def open_npy(path: Path) -> Array:
     """The array of an .npy file."""
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError, MemoryError) as error:
+    except Exception as error:  # damaged and hostile files fail in a dozen ways, all of which mean the same
         if "allow_pickle" in str(error):
             raise DataError(f"{path}: {OBJECTS}") from None
         raise DataError(f"{path}: not a readable .npy file ({error})") from None
@@ -229,8 +228,11 @@ def open_npz(path: Path) -> dict[str, Array]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
+                check_room(path, sum(member.file_size for member in archive.zip.infolist()))
                 return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+    except DataError:
+        raise
+    except Exception as error:  # as above
         if "allow_pickle" in str(error):
             raise DataError(f"{path}: {OBJECTS}") from None
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
@@ -260,7 +262,13 @@ def _instances(what: str, values: Array | Tensor) -> Tensor:
     elif array.ndim == 4 and not channels_first(array.shape[1:]):
         array = array.transpose(0, 3, 1, 2)
     whole = array.ndim == 4 and array.dtype.kind in "iu" and array.min() >= 0 and array.max() <= 255
-    return torch.from_numpy(np.array(array, dtype=np.uint8 if whole else np.float32, order="C"))
+    with np.errstate(over="ignore"):
+        tensor = torch.from_numpy(np.array(array, dtype=np.uint8 if whole else np.float32, order="C"))
+    if array.dtype.itemsize > 4 and not whole and bool((tensor.isinf().numpy() & np.isfinite(array)).any()):
+        raise InvalidInput(
+            f"{what} holds numbers beyond {np.finfo(np.float32).max:.0e}, which single precision has not"
+        )
+    return tensor
 
 
 def _labels(what: str, values: Array | Tensor | Sequence[Any]) -> Array:

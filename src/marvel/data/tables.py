@@ -23,6 +23,7 @@ from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
 from marvel.data.images import LARGEST, SUFFIXES, Picture, Watch, check_images
 from marvel.data.origin import Origin, SetAside
+from marvel.data.room import check_room
 from marvel.errors import DataError, InvalidInput
 
 TEXTS, PARQUETS = (".csv", ".tsv"), (".parquet", ".pq")
@@ -104,14 +105,20 @@ def read_table(path: Path, options: Options) -> Data:
 def open_table(path: Path) -> Any:
     """The file as an Arrow table; the columns of a CSV file are text."""
     if path.suffix.lower() in TEXTS:
+        check_room(path, path.stat().st_size if path.exists() else 0)
         table = read_csv(path).table()
     else:
         import pyarrow
         import pyarrow.parquet
 
         try:
-            table = pyarrow.parquet.ParquetFile(path).read()
-        except (pyarrow.ArrowException, OSError) as error:
+            file = pyarrow.parquet.ParquetFile(path)
+            # A value that is always the same takes no room in the file, and a number's room in memory.
+            check_room(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
+            table = file.read()
+        except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"{path} cannot be read as Parquet: {error}") from None
         twice = [name for name, count in Counter(table.column_names).items() if count > 1]
         if twice:

@@ -1,6 +1,7 @@
 """Where an export goes: a folder that is there whole or not at all, and files in it under names that stay inside."""
 
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from marvel.data.images import Watch
 from marvel.errors import FolderError, InvalidInput, UnknownName
+from marvel.held import abandoned, hold
+from marvel.runs import TEMPORARY
 
 LINKS = ("copy", "hard", "symbolic")
 LONGEST = 255
@@ -36,8 +39,12 @@ def new_folder(out: Path, source: Path) -> Iterator[Path]:
     if input.is_dir() and inside.is_relative_to(input):
         raise FolderError(f"{out} lies inside the data itself, {input}: name a folder elsewhere")
     target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        if TEMPORARY.fullmatch(left.name) and left.is_dir() and abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)  # of an export that was killed
     building = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     building.mkdir()
+    held = hold(building)
     try:
         yield building
         try:
@@ -48,6 +55,7 @@ def new_folder(out: Path, source: Path) -> Iterator[Path]:
             raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
+        del held
 
 
 def put(source: Path, target: Path, link: str) -> None:

@@ -4,12 +4,15 @@ Each line of the history gives one instance its next version: accept the suggest
 another, set the instance aside, or (no action) be undecided again. The newest line of an instance is what counts. Who
 decides says which version they saw; if there is a newer one, nothing is written and they are told what it is. Undoing
 adds a line as well. When `decide` returns, the decision is on the disk.
+
+The file is checked against its copy (`journal`) when it is opened; damaged, it is made again from it.
 """
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from marvel.errors import FolderError, InvalidInput, MarvelError
+from marvel.review.journal import Journal, Row
 
 ACTIONS = {
     "accept": "the suggested label is right",
@@ -112,6 +116,15 @@ class Decisions:
     def __init__(self, path: str | Path, of: str = "") -> None:
         self.path = Path(path)
         self.lock = threading.Lock()
+        self.journal = Journal(self.path)
+        self.restored: Path | None = None
+        """Where the damaged file was put, where there was one."""
+        try:
+            self._open(of)
+        except _Damaged as damage:
+            self._restore(of, damage)
+
+    def _open(self, of: str) -> None:
         existed = self.path.exists()
         try:
             self.connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
@@ -123,12 +136,47 @@ class Decisions:
             # FULL: a decision outlives a power cut, not only a crash of ours.
             self.connection.execute("PRAGMA synchronous = FULL")
             self._begin(of)
+            with _Transaction(self.connection):
+                rows, copy = _rows(self.connection), self.journal.read()
+                _compare(self.path, rows, copy)
+                with suppress(OSError):
+                    if any(row[0] not in copy for row in rows if row[0] <= self.journal.last):
+                        self.journal.write(rows)  # a line of the copy was damaged
+                    self._mirror()
         except sqlite3.Error as error:
             self.connection.close()
-            raise FolderError(f"{self.path} cannot be {'read' if existed else 'written'}: {error}") from None
+            said = f"{self.path} cannot be {'read' if existed else 'written'}: {error}"
+            if existed and not isinstance(error, sqlite3.OperationalError) and self.journal.read():
+                raise _Damaged(said) from None
+            raise FolderError(said) from None
         except FolderError:
             self.connection.close()
             raise
+
+    def _restore(self, of: str, damage: "_Damaged") -> None:
+        """Put the damaged file aside, and make it again from its copy."""
+        rows = self.journal.read()
+        if not rows:
+            raise FolderError(str(damage))
+        self.restored = self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}")
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{self.path}{suffix}", f"{self.restored}{suffix}")
+        anew = Decisions(self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp"), of)
+        with anew.lock, _Transaction(anew.connection):
+            places = ", ".join("?" * len(COLUMNS.split(",")))
+            anew.connection.executemany(
+                f"INSERT INTO history ({COLUMNS}) VALUES ({places})", [rows[p] for p in sorted(rows)]
+            )
+        anew.connection.execute("PRAGMA journal_mode = DELETE")
+        anew.close()
+        anew.journal.path.unlink(missing_ok=True)
+        os.replace(anew.path, self.path)
+        self._open(of)
+
+    def _mirror(self) -> None:
+        """Bring the copy up to date; within a transaction, so that only one does."""
+        self.journal.add(_rows(self.connection, after=self.journal.behind()))
 
     def _begin(self, of: str) -> None:
         """Make the tables where there are none; two processes may begin at once."""
@@ -171,7 +219,9 @@ class Decisions:
             if ahead := [c.index for c in changes if c.index not in now and c.version != 0]:
                 raise InvalidInput(f"instance {ahead[0]} has no version yet: its first decision is made in view of 0")
             rows = [(c.index, c.version + 1, c.action, c.label, None) for c in changes]
-            return self._add(rows, who)
+            added = self._add(rows, who)
+        self._copy()
+        return added
 
     def undo(self, who: str) -> list[Entry]:
         """Take back this person's last act that is not taken back yet; [] where there is none.
@@ -195,7 +245,14 @@ class Decisions:
                 before = self._entries("WHERE instance = ? AND version = ?", (entry.index, entry.version - 1))
                 action, label = (before[0].action, before[0].label) if before else (None, None)
                 rows.append((entry.index, now[entry.index].version + 1, action, label, entry.position))
-            return self._add(rows, who)
+            added = self._add(rows, who)
+        self._copy()
+        return added
+
+    def _copy(self) -> None:
+        """What is decided is decided: a copy that cannot be written now is brought up to date the next time."""
+        with suppress(OSError, sqlite3.Error), self.lock, _Transaction(self.connection):
+            self._mirror()
 
     def now(self, indices: Iterable[int]) -> dict[int, Entry]:
         """The newest entry of each of these instances that has one."""
@@ -236,14 +293,37 @@ def read_decisions(path: str | Path) -> dict[int, Decision]:
     path = Path(path)
     if not path.exists():
         return {}
+    copy = Journal(path).read()
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
             _check(connection, path, fresh=False)
-            # With max(), SQLite takes the other columns from the row that has it.
-            rows = connection.execute("SELECT instance, action, label, at, max(version) FROM history GROUP BY instance")
-            return {index: Decision(index, action, label, at) for index, action, label, at, _ in rows if action}
-    except sqlite3.Error as error:
-        raise FolderError(f"{path} cannot be read: {error}") from None
+            rows = _rows(connection)
+            _compare(path, rows, copy)
+    except (sqlite3.DatabaseError, _Damaged) as error:
+        if isinstance(error, sqlite3.OperationalError) or not copy:
+            raise FolderError(f"{path} cannot be read: {error}") from None
+        rows = [copy[position] for position in sorted(copy)]
+    newest: dict[int, Entry] = {}
+    for entry in (Entry(*row) for row in rows):
+        if entry.index not in newest or entry.version > newest[entry.index].version:
+            newest[entry.index] = entry
+    return {index: entry.decision for index, entry in sorted(newest.items()) if entry.decision is not None}
+
+
+class _Damaged(FolderError):
+    """The database is not what its copy says it was."""
+
+
+def _rows(connection: sqlite3.Connection, after: int = 0) -> list[Row]:
+    wanted = f"SELECT {COLUMNS} FROM history WHERE position > ? ORDER BY position"
+    return connection.execute(wanted, (after,)).fetchall()
+
+
+def _compare(path: Path, rows: list[Row], copy: dict[int, Row]) -> None:
+    known = {row[0]: row for row in rows}
+    differ = [position for position, row in copy.items() if known.get(position) != row]
+    if differ:
+        raise _Damaged(f"{path} is damaged: {len(differ)} of its decisions are not those in {path.stem}.jsonl")
 
 
 def _still(entry: Entry, now: Entry) -> bool:
@@ -274,9 +354,12 @@ def _check(connection: sqlite3.Connection, path: Path, fresh: bool) -> None:
     if fresh and not application and not version and not tables:
         return
     if application != APPLICATION:
-        raise FolderError(f"{path} is no file of decisions: move it away")
+        raise _Damaged(f"{path} is no file of decisions: move it away")
     if version != 1:
         raise FolderError(f"{path} was written by another version of Marvel (form {version}, known: 1)")
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        raise _Damaged(f"{path} is damaged: {said}")
 
 
 def _statements(script: str) -> list[str]:

@@ -8,6 +8,7 @@ site can. Requests under another host name (DNS rebinding) or from another origi
 import hmac
 import secrets
 import socket
+import sqlite3
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +92,10 @@ def create_app(folder: RunFolder, decisions: Decisions, instances: "Instances", 
         suspects.refresh()
         said = {"now": [_entry(entry) for entry in error.now], "progress": suspects.progress()}
         return JSONResponse(said, 409)
+
+    @app.exception_handler(sqlite3.Error)
+    async def unwritten(request: Request, error: sqlite3.Error) -> Response:
+        return _said(507, f"this could not be written, and is not decided: {error}")
 
     for path, (content, kind) in page_files().items():
         app.add_api_route(path, _file(content, kind), methods=["GET"])
