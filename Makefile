@@ -36,7 +36,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types format build clean
+.PHONY: help setup demo test check lint types format docs build clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,12 +62,16 @@ format: $(VENV)/.dev ## Bring the code into its format, and mend what can be men
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
+docs: $(VENV)/.docs ## Build the documentation into docs/_build/html; a warning is an error
+	OMP_NUM_THREADS=1 $(PY) -m sphinx -b html -d docs/_build/doctrees -n -W --keep-going -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
 	rm -rf dist
 	$(PY) -m build
 
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) dist build docs/_build docs/about docs/api docs/method .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
@@ -86,4 +90,8 @@ $(VENV)/.base: $(VENV)/.python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 	$(call install,.[dev])
+	@touch $(VENV)/.base $@
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
+	$(call install,.[docs])
 	@touch $(VENV)/.base $@
