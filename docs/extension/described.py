@@ -49,7 +49,7 @@ def described(module: str, name: str, members: bool = True) -> str:
     home, node = found
     if isinstance(node, ast.FunctionDef):
         return _directive("function", f"{module}.{name}{signature(node)}", [docstring(node)], 3)
-    initial = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    initial = _initial(home, node)
     fields = _fields(home, node) if initial is None else []
     parts = [docstring(node)]
     if fields:
@@ -73,6 +73,16 @@ def signature(node: ast.FunctionDef, bound: bool = False) -> str:
 
 def docstring(node: Definition) -> str:
     return inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def _initial(module: str, node: ast.ClassDef) -> ast.FunctionDef | None:
+    """Its `__init__`, or that of a class of ours it is derived from."""
+    for one in node.body:
+        if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+            return one
+    bases = (find(module, ast.unparse(base)) for base in node.bases)
+    inherited = (_initial(*base) for base in bases if base is not None and isinstance(base[1], ast.ClassDef))
+    return next((one for one in inherited if one is not None), None)
 
 
 def _shown(node: ast.FunctionDef) -> bool:

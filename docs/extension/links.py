@@ -2,10 +2,11 @@
 
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from sphinx.application import Sphinx
-from sphinx.util import logging
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FETCHED = {
     ("link", "href"),
@@ -37,7 +38,9 @@ class Page(HTMLParser):
                 self.fetched.add(value)
 
 
-def check(app: Sphinx, failure: Exception | None) -> None:
+def check(app: "Sphinx", failure: Exception | None) -> None:
+    from sphinx.util import logging
+
     if failure is None and app.builder.name == "html":
         for wrong in broken(Path(app.outdir)):
             logging.getLogger(__name__).warning(wrong)

@@ -58,13 +58,35 @@ def method_page(key: str, root: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _facts(facts: dict[str, Any]) -> str:
+def overview() -> str:
+    """All methods in a table, each with a link to its page."""
     rows = [
-        ["must be told", ", ".join(facts["needs"]) or "nothing"],
-        ["works in", facts["works_in"]],
-        ["overrides", ", ".join(f"`{level}`" for level in facts["overrides"]) or "nothing"],
+        [
+            f"[`{key}`]({'method/' + page_of(key)}.md)",
+            one["paper"],
+            ", ".join(one["needs"]) or "nothing",
+            one["works_in"],
+        ]
+        for key in in_order()
+        for one in [describe(key)]
     ]
-    return table(["what", "which"], rows)
+    return table(["method", "paper", "must be told", "works in"], rows)
+
+
+def in_order() -> list[str]:
+    """Ours first."""
+    return sorted(METHODS, key=lambda key: not key.startswith("marvel"))
+
+
+def _facts(facts: dict[str, Any]) -> str:
+    return "\n".join(
+        [
+            f"- Must be told: {', '.join(facts['needs']) or 'nothing'}.",
+            f"- Works in {facts['works_in']}.",
+            f"- Overrides {', '.join(f'`{level}`' for level in facts['overrides']) or 'nothing'}"
+            " ([what that means](../adding-a-method.md)).",
+        ]
+    )
 
 
 def _use(facts: dict[str, Any]) -> str:

@@ -7,8 +7,6 @@ reads no more than it must.
 import re
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 from extension.api import api_pages
 from extension.methods import method_pages
 
@@ -17,7 +15,7 @@ ROOT = DOCS.parent
 FOLDERS = ("method", "api", "about")
 
 
-def write(app: Sphinx) -> None:
+def write(app: object) -> None:
     """Make them all, and remove what was made before and is no more."""
     made = all_pages()
     for name, text in made.items():
@@ -51,8 +49,12 @@ def examples() -> str:
 
 
 def moved(name: str) -> str:
-    """A page of the root of the repository, its links led right from docs/about."""
-    text = (ROOT / name).read_text(encoding="utf-8")
+    """A page of the root of the repository."""
+    return led((ROOT / name).read_text(encoding="utf-8"))
+
+
+def led(text: str) -> str:
+    """A text of the root, its links led right from docs/about."""
     return re.sub(r"\]\((?!https?://|#)([^)\s]+)\)", lambda link: f"]({_from_about(link[1])})", text)
 
 
