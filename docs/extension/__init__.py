@@ -7,12 +7,8 @@ if TYPE_CHECKING:
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    from jupyter_client.connect import ConnectionFileMixin
-
     from extension import links, pages, pictures, texts
 
-    # The tutorial is run over a socket file: a port would be open to everybody on the machine, and is warned of.
-    ConnectionFileMixin.transport.default_value = "ipc"
     app.connect("builder-inited", pages.write)
     app.connect("source-read", texts.adapt)
     app.connect("doctree-read", pictures.add_twins)
