@@ -35,6 +35,7 @@ html_logo = "_static/marvel.svg"
 html_copy_source = False
 html_show_sphinx = False
 maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 python_display_short_literal_types = True
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5c8f", "color-brand-content": "#0b5c8f"},

@@ -38,6 +38,12 @@ PAGES: dict[str, tuple[str, dict[str, list[str] | None]]] = {
 }
 """By page: its title, and by module the names it shows; None: all that the module is for."""
 
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "Run": (),
+    "RunFolder": ("config", "record", "metrics", "instances", "ledger", "margins", "found"),
+}
+"""What is shown of classes that do more than others need to know."""
+
 
 def api_pages() -> dict[str, str]:
     return {f"api/{name}.md": _page(title, modules) for name, (title, modules) in PAGES.items()}
@@ -47,5 +53,7 @@ def _page(title: str, modules: dict[str, list[str] | None]) -> str:
     parts = [f"# {title}"]
     for module, names in modules.items():
         shown = public(module) if names is None else names
-        parts += [described(module, name) for name in shown if find(module, name) and not keys_of(name)]
+        parts += [
+            described(module, name, MEMBERS.get(name)) for name in shown if find(module, name) and not keys_of(name)
+        ]
     return "\n\n".join(parts) + "\n"

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src"
+MANY = 6
+"""How many fields of a long list a signature shows."""
 Definition = ast.ClassDef | ast.FunctionDef
 
 
@@ -41,8 +43,8 @@ def find(module: str, name: str) -> tuple[str, Definition] | None:
     return None
 
 
-def described(module: str, name: str, members: bool = True) -> str:
-    """A directive of Sphinx's for a class or function, as it is imported from `module`."""
+def described(module: str, name: str, members: Sequence[str] | None = None) -> str:
+    """A directive of Sphinx's for a class or function, as it is imported from `module`; with these members, or all."""
     found = find(module, name)
     if found is None:
         raise LookupError(f"{module} has no class or function {name}")
@@ -54,10 +56,11 @@ def described(module: str, name: str, members: bool = True) -> str:
     parts = [docstring(node)]
     if fields:
         parts.append("\n".join(line for _, line in fields))
-    inner = [_member(one) for one in node.body if isinstance(one, ast.FunctionDef) and members and _shown(one)]
-    given = (
-        signature(initial, bound=True) if initial else f"({', '.join(call for call, _ in fields)})" if fields else ""
-    )
+    methods = [one for one in node.body if isinstance(one, ast.FunctionDef) and _shown(one)]
+    inner = [_member(one) for one in methods if members is None or one.name in members]
+    calls = [call for call, _ in fields]
+    calls = [*calls[:MANY], "..."] if len(calls) > 2 * MANY else calls  # the list below has them all
+    given = signature(initial, bound=True) if initial else f"({', '.join(calls)})" if calls else ""
     return _directive("class", f"{module}.{name}{given}", [*parts, *inner], 4)
 
 
@@ -121,7 +124,7 @@ def _fields(module: str, node: ast.ClassDef) -> list[tuple[str, str]]:
         if not said and (comment := re.search(r"#\s*(.+)$", lines[(one.end_lineno or one.lineno) - 1])):
             said = comment[1]
         call = one.target.id if default is None else f"{one.target.id}={default}"
-        found.append((call, f"- `{one.target.id}`" + (f": {said}" if said else f" (`{kind}`)")))
+        found.append((call, f"- `{call}`" + (f": {said}" if said else f" (`{kind}`)")))
     return found
 
 

@@ -51,7 +51,7 @@ def method_page(key: str, root: Path) -> str:
         "## What it computes",
         rest,
         "## The class",
-        described("marvel", facts["class"], members=False),
+        described("marvel", facts["class"], members=()),
         "## Measured",
         *measured(key, root),
     ]
