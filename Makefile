@@ -38,7 +38,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check lint types format versions build lock audit clean
+.PHONY: help setup demo test soak check lint types format docs versions build lock audit clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ format: $(VENV)/.dev ## Bring the code into its format, and mend what can be men
 
 versions: $(VENV)/.dev ## Try the oldest and the newest versions Marvel works with, in environments of their own
 	$(PY) -m benchmarks.versions --workers $(WORKERS) $(ARGS)
+docs: $(VENV)/.docs ## Build the documentation into docs/_build/html; a warning is an error
+	OMP_NUM_THREADS=1 $(PY) -m sphinx -b html -d docs/_build/doctrees -n -W --keep-going -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
 	rm -rf dist
@@ -87,7 +90,7 @@ audit: $(VENV)/.soak ## Ask PyPI's advisories about the tested set
 	$(PY) .ci/audit.py requirements.lock
 
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) dist build docs/_build docs/about docs/api docs/method .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
@@ -111,3 +114,6 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.soak: $(VENV)/.dev
 	$(call install,.[soak])
 	@touch $@
+$(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
+	$(call install,.[docs])
+	@touch $(VENV)/.base $@

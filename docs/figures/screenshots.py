@@ -3,7 +3,7 @@
     python docs/figures/screenshots.py        from the root of the repository; needs Chromium, takes a few minutes
 
 Draws a folder of shapes in which some lie in the wrong class folder, runs `marvel clean` on it, and writes report.png,
-review.png and review-grid.png beside this file.
+review.png and review-grid.png beside this file, each with a twin for the dark.
 """
 
 import io
@@ -22,6 +22,8 @@ from browser import Tab, chromium  # noqa: E402
 from shapes import plant  # noqa: E402
 
 SIZE, TALL = (1200, 700), (1200, 900)
+SCHEMES = {"light": "", "dark": "-dark"}
+"""What is added to the name of a picture."""
 
 
 def main() -> None:
@@ -36,10 +38,11 @@ def main() -> None:
 def take(run: Path, inside: Path) -> None:
     """The report and the review of a run; `inside` is the folder to be in, so that its path is short."""
     with chromium() as browser:
-        tab = Tab(browser, TALL, offline=True)
-        tab.page.goto((run / "report.html").as_uri())
-        save(tab, "report.png")
-        tab.close()
+        for scheme, added in SCHEMES.items():
+            tab = Tab(browser, TALL, scheme, offline=True)
+            tab.page.goto((run / "report.html").as_uri())
+            save(tab, f"report{added}.png")
+            tab.close()
         words = ["review", str(run.relative_to(inside)), "--no-open"]
         process = subprocess.Popen(
             [sys.executable, "-m", "marvel", *words], cwd=inside, stdout=subprocess.PIPE, text=True
@@ -48,21 +51,30 @@ def take(run: Path, inside: Path) -> None:
         address = re.search(r"http://\S+", process.stdout.readline())
         assert address is not None
         try:
-            review(Tab(browser, SIZE), address[0])
+            decide(Tab(browser, SIZE), address[0])
+            for scheme, added in SCHEMES.items():
+                review(Tab(browser, SIZE, scheme), address[0], added)
         finally:
             process.terminate()
             process.wait()
 
 
-def review(tab: Tab, address: str) -> None:
+def decide(tab: Tab, address: str) -> None:
+    """About the first eight."""
     tab.page.goto(address)
     for k, key in enumerate("aakaaxaa"):
         tab.until("(n) => document.getElementById('count').innerText.startsWith(`${n} of`)", k)
         tab.until("document.getElementById('picture').naturalWidth > 0")
         tab.page.keyboard.press(key)
     tab.until("document.getElementById('count').innerText.startsWith('8 of')")
-    tab.page.wait_for_timeout(4000)  # until the last notice is gone
-    save(tab, "review.png")
+    tab.close()
+
+
+def review(tab: Tab, address: str, added: str) -> None:
+    tab.page.goto(address)
+    tab.until("document.getElementById('count').innerText.startsWith('8 of')")
+    tab.until("document.getElementById('picture').naturalWidth > 0")
+    save(tab, f"review{added}.png")
     tab.page.click("#open-filter")
     tab.page.select_option("#f-state", "any")
     tab.page.keyboard.press("Escape")
@@ -70,11 +82,15 @@ def review(tab: Tab, address: str) -> None:
     tab.page.wait_for_timeout(2000)
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Space", "ArrowRight", "Space"):
         tab.page.keyboard.press(key)
-    save(tab, "review-grid.png")
+    save(tab, f"review-grid{added}.png")
+    tab.close()
 
 
 def save(tab: Tab, name: str) -> None:
-    Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB").save(HERE / name, optimize=True)
+    picture = Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB")
+    # A third of the size; of the ways to choose the colours, the one that keeps rare ones.
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(HERE / name, optimize=True)
     print(f"{HERE / name}: {(HERE / name).stat().st_size / 1000:.0f} kB")
 
 
