@@ -32,6 +32,7 @@ __all__ = [
     "Marvel",
     "MarvelError",
     "MarvelPlus",
+    "MarvelSemi",
     "MentorNet",
     "Method",
     "MissingExtra",
@@ -41,6 +42,7 @@ __all__ = [
     "PartnerLost",
     "Seen",
     "UnknownName",
+    "drawn",
     "margins",
 ]
 
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
         PartnerLost,
         UnknownName,
     )
-    from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
+    from marvel.method import Batch, Indexed, Issue, Method, Seen, drawn, margins
     from marvel.methods import METHODS
     from marvel.methods.aum import AUM
     from marvel.methods.bootstrap import Bootstrap
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from marvel.methods.label_smoothing import LabelSmoothing
     from marvel.methods.mae import MAE
     from marvel.methods.marvel import Marvel, MarvelPlus
+    from marvel.methods.marvel_semi import MarvelSemi
     from marvel.methods.mentornet import MentorNet
     from marvel.methods.mixup import Mixup
     from marvel.methods.npcl import NPCL

@@ -184,8 +184,8 @@ def filled(config: Config, preset: "Preset") -> Config:
     stretch = epochs / preset.epochs
     options = dict(config.options)
     if "warmup" in options_of(_methods()[config.method]):
-        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
-        options.setdefault("warmup", warmup)
+        warmup = preset.warmup_for(config.method)
+        options.setdefault("warmup", warmup if isinstance(warmup, str) else max(1, round(warmup * stretch)))
     drops = config.drops
     if drops is None:
         # At least 1: a short run too begins with the learning rate as it is.

@@ -18,7 +18,14 @@ class Preset:
     warmup: int | str = "auto"
 
     def drops_for(self, method: str) -> tuple[int, ...]:
-        return self.marvel_drops if method.startswith("marvel") else self.drops
+        return self.marvel_drops if method in PAPERS else self.drops
+
+    def warmup_for(self, method: str) -> int | str:
+        return self.warmup if method in PAPERS else "auto"
+
+
+PAPERS = ("marvel", "marvel+")
+"""The methods that the paper tuned."""
 
 
 BINARY = Preset("resnet18", 100, 0.01, (75, 90), (75, 90), warmup=15)
