@@ -312,7 +312,7 @@ def test_what_the_record_holds(tmp_path: Path) -> None:
     assert (
         final["clean_remaining"] == (~wrong & ~removed).sum() and final["noisy_remaining"] == (wrong & ~removed).sum()
     )
-    assert final["label_precision"] == pytest.approx((~wrong)[~removed].mean())
+    assert final["suggestion_accuracy", "label_precision"] == pytest.approx((~wrong)[~removed].mean())
     assert final["label_recall"] == pytest.approx((~removed)[~wrong].mean())
     assert final["detection_precision"] == pytest.approx(wrong[removed].mean())
     assert final["detection_recall"] == pytest.approx(removed[wrong].mean())

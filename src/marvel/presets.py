@@ -23,6 +23,13 @@ class Preset:
     def warmup_for(self, method: str) -> int | str:
         return self.warmup if method in PAPERS else "auto"
 
+    def lr_for(self, method: str) -> float:
+        """At 80 % noise, marvel-semi learns nothing with 0.1."""
+        return min(self.lr, 0.03) if method == "marvel-semi" else self.lr
+
+    def schedule_for(self, method: str) -> str:
+        return "cosine" if method == "marvel-semi" and self.drops else "drops"
+
 
 PAPERS = ("marvel", "marvel+")
 """The methods that the paper tuned."""

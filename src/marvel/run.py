@@ -69,6 +69,7 @@ class Run:
             len(data.classes),
             data.shape,
             clean=self.clean,
+            truth=self.truth,
             test=test,
             validation=validation,
             folder=self.folder,
@@ -186,11 +187,13 @@ class Run:
             "label_precision",
             "label_recall",
             "removed",
+            "returned",
+            "suggestion_accuracy",
             "clean_remaining",
             "noisy_remaining",
             "idle_batches",
         )
-        final: Facts = {key: last.get(key) for key in numbers}
+        final: Facts = {key: last.get(key) for key in numbers if key != "returned" or key in last}
         final |= judged(lines, self.config.protocol)
         if self.clean is not None:
             wrong = (~self.clean).numpy()
@@ -198,6 +201,8 @@ class Run:
             final |= metrics.ranking(self.method.quality.cpu().numpy(), wrong)
         curves: tuple[str, ...] = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
         curves += ("clean_remaining", "noisy_remaining")
+        if "returned" in last:
+            curves += ("returned", "suggestion_accuracy")
         return {
             "final": final,
             "chosen": self.method.chosen,
@@ -227,13 +232,15 @@ class Run:
         columns = {
             "index": torch.arange(len(self.data)),
             "given": self.trainer.y,
-            "suggested": m.rival,
+            "suggested": m.suggested,
             "quality": m.quality,
             "label_quality": m.label_quality,
             "weight": m.weight,
             "removed_at": m.removed_at,
             "epochs_seen": m.epochs_seen,
         }
+        if m.returned_at is not None:
+            columns["returned_at"] = m.returned_at
         if self.clean is not None:
             columns["clean"] = self.truth
         arrays: dict[str, Any] = {name: column.cpu().numpy() for name, column in columns.items()}

@@ -70,7 +70,8 @@ class Labelled:
 class Trainer:
     """One training: networks, an optimizer, the labels as given, and the epochs.
 
-    `config` must be resolved (no None left); `clean` is a mask of the rightly labelled instances, where that is known.
+    `config` must be resolved (no None left); `clean` is a mask of the rightly labelled instances, where that is known,
+    and `truth` their clean labels, to judge what is suggested.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Trainer:
         shape: tuple[int, ...],
         *,
         clean: Tensor | None = None,
+        truth: Tensor | None = None,
         test: Labelled | None = None,
         validation: Labelled | None = None,
         folder: "RunFolder | None" = None,
@@ -96,7 +98,7 @@ class Trainer:
         self.config, self.source, self.views = config, source, views
         self.device = torch.device(config.device)
         self.y, self.classes, self.shape = y.to(self.device), classes, shape
-        self.clean, self.test, self.validation = clean, test, validation
+        self.clean, self.truth, self.test, self.validation = clean, truth, test, validation
         self.folder, self.name, self.builder = folder, name, builder
         self.fingerprint = hashlib.sha256(self.y.cpu().numpy().tobytes()).hexdigest()
         """What a checkpoint must agree on with the training that goes on from it."""
@@ -258,7 +260,7 @@ class Trainer:
         self.parameters = [p for network in self.networks for p in network.parameters()]
         self.optimizers = [self.optimizer(), *method.optimizers()]
         self.shared = [p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]]
-        self.ledger = Ledger(self.y, self.clean)
+        self.ledger = Ledger(self.y, self.clean, self.truth)
         self.total = torch.zeros((), device=self.device)
         self.steps = fast.steps_of(self, method)
 
@@ -453,7 +455,7 @@ def follow(average: nn.Module, network: nn.Module, decay: float | Tensor, statis
     followers = [tensor for tensor in ours if tensor.is_floating_point()]
     followed = [tensor for tensor in theirs if tensor.is_floating_point()]
     torch._foreach_sub_(followers, followed)
-    torch._foreach_mul_(followers, decay)  # type: ignore[arg-type]  # takes numbers too
+    torch._foreach_mul_(followers, decay)
     torch._foreach_add_(followers, followed)
     for counter, counted in zip(ours, theirs, strict=True):
         if not counter.is_floating_point():
