@@ -239,7 +239,7 @@ class MarvelSemi(Marvel):
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
         leaves = seen.mask & ~self.removed & (streak >= self.wait)
-        returns = seen.mask & self.removed & (streak >= (LONGEST + 1 if self.back is None else self.back))
+        returns = seen.mask & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
