@@ -33,8 +33,8 @@ def vectors(images: Data) -> Data:
 
 def grid(seeds: int) -> list[Config]:
     runs = []
-    for seed in range(seeds):
-        for data in ("digits-vectors", "digits"):
+    for data in ("digits-vectors", "digits"):
+        for seed in range(seeds):
             for rate in (0.8, 0.4, 0.0):
                 noise = {"noise": "symmetric", "rate": rate} if rate else {}
                 for method, options in METHODS if rate else METHODS[:3]:
@@ -45,7 +45,7 @@ def grid(seeds: int) -> list[Config]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--results", type=Path, default=Path("results/semi-digits.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path("results/semi/digits.jsonl"))
     args = parser.parse_args()
     images = load("digits")
     data = {"digits": images, "digits-vectors": vectors(images)}

@@ -60,7 +60,7 @@ NOTHING: dict[str, Any] = {
 
 @pytest.mark.parametrize("network", ["mlp", "cnn2"])
 def test_with_nothing_of_its_own_it_is_marvel_step_by_step(network: str) -> None:
-    """Without averaging the teacher is the student, BatchNorm included; the same draws, weights, removals and network."""
+    """Without averaging the teacher is the student, BatchNorm included: the same draws, weights, removals, network."""
     data = blobs() if network == "mlp" else images()
     ways = [("marvel", {}), ("marvel-semi", NOTHING)]
     ours, theirs = (

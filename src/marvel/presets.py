@@ -25,7 +25,7 @@ class Preset:
 
     def lr_for(self, method: str) -> float:
         """At 80 % noise, marvel-semi learns nothing with 0.1."""
-        return min(self.lr, 0.03) if method == "marvel-semi" else self.lr
+        return min(self.lr, 0.02) if method == "marvel-semi" else self.lr
 
     def schedule_for(self, method: str) -> str:
         return "cosine" if method == "marvel-semi" and self.drops else "drops"
