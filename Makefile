@@ -71,6 +71,7 @@ format: $(VENV)/.dev ## Bring the code into its format, and mend what can be men
 
 versions: $(VENV)/.dev ## Try the oldest and the newest versions Marvel works with, in environments of their own
 	$(PY) -m benchmarks.versions --workers $(WORKERS) $(ARGS)
+
 docs: $(VENV)/.docs ## Build the documentation into docs/_build/html; a warning is an error
 	OMP_NUM_THREADS=1 $(PY) -m sphinx -b html -d docs/_build/doctrees -n -W --keep-going -q docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -114,6 +115,7 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.soak: $(VENV)/.dev
 	$(call install,.[soak])
 	@touch $@
+
 $(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
 	$(call install,.[docs])
 	@touch $(VENV)/.base $@

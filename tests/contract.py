@@ -18,6 +18,7 @@ BRISK: dict[str, dict[str, Any]] = {
     "l_dmi": {"pretrain": 1, "dmi_lr": 0.01},
     "marvel": {"warmup": 1, "wait": 1},
     "marvel+": {"warmup": 1, "wait": 2},
+    "marvel-semi": {"warmup": 1, "wait": 1, "back": 1, "ramp": 2},
     "npcl": {"burn_in": 1},
     "sat": {"burn_in": 1},
 }

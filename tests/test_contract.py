@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from contract import batch, make
 from marvel import METHODS, Method
+from marvel.trainer import follow
 from toy import network, problem
 
 N, CLASSES, SIZE = 30, 3, 10
@@ -41,6 +42,8 @@ def train(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            for average in networks[criterion.networks :] if criterion.decay < 1 else ():
+                follow(average, networks[0], criterion.following())
             losses.append(loss.detach())
         criterion.step()
     return losses

@@ -318,11 +318,13 @@ def test_what_the_record_holds(tmp_path: Path) -> None:
     assert final["detection_recall"] == pytest.approx(removed[wrong].mean())
     assert final["detection_auroc"] == pytest.approx(roc_auc_score(wrong, -quality))
     assert final["idle_batches"] == 0
+    suggested = run.method.rival.numpy() == toy().y.numpy()
+    assert final["suggestion_accuracy"] == pytest.approx(suggested[removed & wrong].mean())
     assert set(final) == {
         *("train_accuracy", "memorisation_ratio", "label_precision", "label_recall", "removed", "clean_remaining"),
         *("noisy_remaining", "idle_batches", "protocol", "test_accuracy", "test_accuracy_final", "test_accuracy_best"),
         *("test_accuracy_last10", "test_accuracy_last10_sd", "detection_precision", "detection_recall", "detection_f1"),
-        *("detection_auroc", "detection_ap", "detection_best_f1"),
+        *("detection_auroc", "detection_ap", "detection_best_f1", "suggestion_accuracy"),
     }
 
     curves = record["curves"]

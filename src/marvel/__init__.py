@@ -32,6 +32,7 @@ __all__ = [
     "Marvel",
     "MarvelError",
     "MarvelPlus",
+    "MarvelSemi",
     "MentorNet",
     "Method",
     "MissingExtra",
@@ -41,6 +42,7 @@ __all__ = [
     "PartnerLost",
     "Seen",
     "UnknownName",
+    "drawn",
     "keep_ledger",
     "margins",
     "save_run",
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from marvel.loop import keep_ledger, save_run
-    from marvel.method import Batch, Indexed, Issue, Method, Seen, margins
+    from marvel.method import Batch, Indexed, Issue, Method, Seen, drawn, margins
     from marvel.methods import METHODS
     from marvel.methods.aum import AUM
     from marvel.methods.bootstrap import Bootstrap
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from marvel.methods.label_smoothing import LabelSmoothing
     from marvel.methods.mae import MAE
     from marvel.methods.marvel import Marvel, MarvelPlus
+    from marvel.methods.marvel_semi import MarvelSemi
     from marvel.methods.mentornet import MentorNet
     from marvel.methods.mixup import Mixup
     from marvel.methods.npcl import NPCL

@@ -55,7 +55,7 @@ class Config:
     batch: int = setting(128, "instances a step")
     lr: float | None = setting(None, "learning rate; default: the problem's own")
     drops: tuple[int, ...] | None = setting(None, "epochs after which lr falls to a tenth; default: the problem's own")
-    schedule: str = setting("drops", "how the learning rate falls: drops, cosine or constant")
+    schedule: str = setting("drops", "how lr falls: drops (of marvel-semi, unless given: cosine), cosine or constant")
     optimizer: str = setting("sgd", "sgd or adamw")
     momentum: float = setting(0.9, "of SGD")
     nesterov: bool = setting(False, "Nesterov's momentum")
@@ -194,14 +194,15 @@ def filled(config: Config, preset: "Preset") -> Config:
     stretch = epochs / preset.epochs
     options = dict(config.options)
     if "warmup" in options_of(_methods()[config.method]):
-        warmup = preset.warmup if isinstance(preset.warmup, str) else max(1, round(preset.warmup * stretch))
-        options.setdefault("warmup", warmup)
-    drops = config.drops
+        warmup = preset.warmup_for(config.method)
+        options.setdefault("warmup", warmup if isinstance(warmup, str) else max(1, round(warmup * stretch)))
+    drops, schedule = config.drops, config.schedule
     if drops is None:
+        schedule = preset.schedule_for(config.method) if schedule == "drops" else schedule
         # At least 1: a short run too begins with the learning rate as it is.
         drops = tuple(max(1, round(drop * stretch)) for drop in preset.drops_for(config.method))
-    network, lr = config.network or preset.network, config.lr or preset.lr
-    return config.but(network=network, epochs=epochs, lr=lr, drops=drops, options=options)
+    network, lr = config.network or preset.network, config.lr or preset.lr_for(config.method)
+    return config.but(network=network, epochs=epochs, lr=lr, drops=drops, schedule=schedule, options=options)
 
 
 def options_of(method: type["Method"]) -> dict[str, inspect.Parameter]:

@@ -13,10 +13,12 @@ APEX_EPOCHS = 5
 
 
 class Ledger:
-    """Follows a run on `n` instances with given labels `y`; `clean` marks the right ones, where that is known."""
+    """Follows a run on `n` instances with given labels `y`; `clean` marks the right ones, where that is known, and
+    `truth` are the clean labels themselves."""
 
-    def __init__(self, y: Tensor, clean: Tensor | None) -> None:
+    def __init__(self, y: Tensor, clean: Tensor | None, truth: Tensor | None = None) -> None:
         self.clean = None if clean is None else clean.cpu().numpy().astype(bool)
+        self.truth = None if truth is None or clean is None else truth.cpu().numpy()
         self.positives = torch.zeros(len(y), dtype=torch.int8)
         """In how many of the first epochs after the warm-up each instance had a positive margin."""
         self.apex = torch.tensor(0)
@@ -52,6 +54,8 @@ class Ledger:
                 "moments": {"all": metrics.moments(shown), "survivors": metrics.moments(kept)},
             },
         }
+        if method.returned_at is not None:
+            line["returned"] = int(((method.returned_at > 0) & ~method.removed).sum())
         sets = {"all": mask, "survivors": mask & ~removed}
         self.count_apex(method, margin, mask)
         self.judge(method, seen)
@@ -64,6 +68,9 @@ class Ledger:
                 "noisy_remaining": int((~self.clean & ~removed).sum()),
             }
             sets |= {"clean": mask & self.clean, "noisy": mask & ~self.clean}
+        if self.clean is not None and self.truth is not None:
+            right = method.suggested.cpu().numpy() == self.truth
+            line["suggestion_accuracy"] = metrics.share(right[removed & ~self.clean])
         low, high = metrics.reach(shown)
         line["histogram"] = {"range": [low, high]}
         line["histogram"] |= {name: metrics.histogram(margin[which], low, high) for name, which in sets.items()}

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.data import Dataset
 
-from marvel.distributed import gather, processes
+from marvel.distributed import gather, processes, rank
 from marvel.errors import InvalidInput, NonFinite
 from marvel.memory import Memory
 
@@ -70,10 +70,20 @@ class Viewer(Protocol):
 class Batch:
     """Some instances: their indices, their given labels, and views of them."""
 
-    def __init__(self, index: Tensor, y: Tensor, raw: Tensor, views: Viewer, uniform: Callable[[int], Tensor]) -> None:
+    def __init__(
+        self,
+        index: Tensor,
+        y: Tensor,
+        raw: Tensor,
+        views: Viewer,
+        uniform: Callable[[int], Tensor],
+        shares: list[int] | None = None,
+    ) -> None:
         self.index, self.y, self.raw, self.views = index, y, raw, views
         self.uniform = uniform
         """`uniform(k)`: k numbers in [0, 1) for each instance, (m, k), a function of the seed."""
+        self.shares = shares or [len(index)]
+        """How many instances each process has."""
 
     @cached_property
     def x(self) -> Tensor:
@@ -87,6 +97,16 @@ class Batch:
     def strong(self) -> Tensor:
         """A new strongly augmented view."""
         return self.views.strong(self.raw, self.uniform(self.views.strong_uniforms))
+
+    def everyone(self, *columns: Tensor) -> tuple[Tensor, ...]:
+        """The rows of all processes, in their order, for what is decided or mixed over the global batch."""
+        return gather(*columns, sizes=self.shares) if processes() > 1 else columns
+
+    @property
+    def mine(self) -> slice:
+        """Which rows of the global batch are these."""
+        before = sum(self.shares[: rank()])
+        return slice(before, before + len(self.index))
 
 
 class Seen(NamedTuple):
@@ -135,6 +155,23 @@ def batches_of(order: Tensor, size: int) -> list[Tensor]:
     return steps
 
 
+def drawn(weight: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """`count` indices, each in proportion to its weight; a weight that is expected k.3 times comes k or k + 1 times.
+
+    The weights, in a random order, are laid end to end, and `count` marks at equal distances say what is drawn: so no
+    instance is left out by accident, and equal weights give a permutation. Where all are 0, all are drawn alike.
+    """
+    order = torch.randperm(len(weight), generator=generator)
+    weight = weight.detach().cpu().double().clamp(min=0)[order]
+    ends = (weight if weight.any() else weight + 1).cumsum(0)
+    first = torch.rand((), generator=generator, dtype=torch.float64)
+    marks = (torch.arange(count, dtype=torch.float64) + first) * (ends[-1] / count)
+    # Beyond the last weight above 0 lies only what rounding put there.
+    last = int((weight > 0).nonzero()[-1]) if weight.any() else len(weight) - 1
+    found = order[torch.searchsorted(ends, marks, right=True).clamp(max=last)]
+    return found[torch.randperm(count, generator=generator)]
+
+
 class Method(Memory):
     """A criterion that remembers each of `n` instances; `epochs`, where known, helps methods that plan ahead.
 
@@ -147,6 +184,9 @@ class Method(Memory):
     """How many moving averages of the network it keeps; they come after the trained ones in `networks`."""
     decay = 0.999
     """How slowly the averages follow; 1: not at all, for a method that sets them itself."""
+    averages_train = False
+    """Whether the averages too are shown training batches: then they normalise over these, as in training, and keep
+    BatchNorm statistics of their own. By default they are in evaluation mode and follow the network's statistics."""
     needs: tuple[str, ...] = ()
     """What it must be told about the noise: `noise_rate`, `clean`."""
     needs_with: ClassVar[Mapping[tuple[str, Any], tuple[str, ...]]] = {}
@@ -249,6 +289,10 @@ class Method(Memory):
         """The logits that accuracies are of, (m, k, classes): the mean accuracy of k. Default: of `predict`, alone."""
         return self.predict(networks, x)[:, None]
 
+    def following(self) -> float | Tensor:
+        """How slowly the averages follow in this step; a 0-d tensor where that is not always `decay`."""
+        return self.decay
+
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Its own, for what it learns about instances; stepped and saved by the Trainer."""
         return []
@@ -271,12 +315,33 @@ class Method(Memory):
         self.removed_at = torch.where(which & ~self.removed, self.epoch, self.removed_at)
         self.weight = torch.where(self.removed, 0, self.weight)
 
+    def take_back(self, which: Tensor) -> None:
+        """Keep the removed instances of the mask `which` (n,) again, under their given labels."""
+        which = which & self.removed
+        self.removed_at = torch.where(which, 0, self.removed_at)
+        self.weight = torch.where(which, 1, self.weight)
+
     # ------------------------------------------------------------ what callers use
 
     @property
     def removed(self) -> Tensor:
         """(n,) which instances were given up as mislabelled. Apart from `weight`: a tiny weight is no removal."""
         return self.removed_at > 0
+
+    @property
+    def returned_at(self) -> Tensor | None:
+        """(n,) the epoch each instance was last taken back in, 0: never; None where removal is for good."""
+        return None
+
+    @property
+    def suggested(self) -> Tensor:
+        """(n,) the label to suggest for each instance; -1: none."""
+        return self.rival
+
+    @property
+    def competitor(self) -> Tensor | None:
+        """(n,) the likeliest class but for the given one, where the method knows more than its margins' rivals."""
+        return None
 
     @property
     def used(self) -> Tensor:
@@ -289,7 +354,7 @@ class Method(Memory):
         return self.quality.sigmoid()
 
     @property
-    def chosen(self) -> dict[str, int]:
+    def chosen(self) -> dict[str, float]:
         """What the method chose by itself so far, for the log and the record."""
         return {}
 
@@ -376,7 +441,7 @@ class Method(Memory):
         for label in given:
             if not 0 <= label < self.classes:
                 raise InvalidInput(f"label {label} is outside 0..{self.classes - 1}")
-        quality, rival, removed_at = self.quality.tolist(), self.rival.tolist(), self.removed_at.tolist()
+        quality, suggested, removed_at = self.quality.tolist(), self.suggested.tolist(), self.removed_at.tolist()
         suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
         ranked = sorted(suspect.nonzero().squeeze(1).tolist(), key=lambda i: (quality[i], i))
 
@@ -384,7 +449,7 @@ class Method(Memory):
             return "" if label < 0 else str(label) if names is None else str(names[label])
 
         return [
-            Issue(i, str(i if ids is None else ids[i]), say(given[i]), say(rival[i]), quality[i], removed_at[i])
+            Issue(i, str(i if ids is None else ids[i]), say(given[i]), say(suggested[i]), quality[i], removed_at[i])
             for i in ranked
         ]
 

@@ -114,7 +114,8 @@ class Plan:
         batches = []
         for slot, raw in enumerate(raws):
             index = self.indices(slot, step)
-            batches.append(Batch(index, y[index], raw, views, _Numbers(self, slot, step)))
+            everyones = shares(self.whole[slot][step])
+            batches.append(Batch(index, y[index], raw, views, _Numbers(self, slot, step), everyones))
         return batches
 
 

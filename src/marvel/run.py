@@ -72,6 +72,7 @@ class Run:
             len(data.classes),
             data.shape,
             clean=self.clean,
+            truth=self.truth,
             test=test,
             validation=validation,
             folder=self.folder,
@@ -204,11 +205,13 @@ class Run:
             "label_precision",
             "label_recall",
             "removed",
+            "returned",
+            "suggestion_accuracy",
             "clean_remaining",
             "noisy_remaining",
             "idle_batches",
         )
-        final: Facts = {key: last.get(key) for key in numbers}
+        final: Facts = {key: last.get(key) for key in numbers if key != "returned" or key in last}
         final |= judged(lines, self.config.protocol)
         if self.clean is not None:
             wrong = (~self.clean).numpy()
@@ -242,13 +245,15 @@ class Run:
         columns = {
             "index": torch.arange(len(self.data)),
             "given": self.trainer.y,
-            "suggested": m.rival,
+            "suggested": m.suggested,
             "quality": m.quality,
             "label_quality": m.label_quality,
             "weight": m.weight,
             "removed_at": m.removed_at,
             "epochs_seen": m.epochs_seen,
         }
+        if m.returned_at is not None:
+            columns["returned_at"] = m.returned_at
         if self.clean is not None:
             columns["clean"] = self.truth
         arrays: dict[str, Any] = {name: column.cpu().numpy() for name, column in columns.items()}
@@ -370,8 +375,11 @@ def curves_of(lines: list[Facts]) -> Facts:
     """By epoch: shares, as far as they are known, and quantiles of the margins."""
     if not lines:
         return {}
-    shares = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
-    known = [key for key in (*shares, "clean_remaining", "noisy_remaining") if lines[-1].get(key) is not None]
+    shares: tuple[str, ...] = ("test_accuracy", "validation_accuracy", "train_accuracy", "memorisation_ratio")
+    shares += ("clean_remaining", "noisy_remaining")
+    if "returned" in lines[-1]:
+        shares += ("returned", "suggestion_accuracy")
+    known = [key for key in shares if lines[-1].get(key) is not None]
     return {key: [line.get(key) for line in lines] for key in known} | {
         f"margin_{of}": [line["margin"][of] for line in lines] for of in ("quantiles", "survivors")
     }

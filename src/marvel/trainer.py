@@ -73,7 +73,8 @@ class Labelled:
 class Trainer:
     """One training: networks, an optimizer, the labels as given, and the epochs.
 
-    `config` must be resolved (no None left); `clean` is a mask of the rightly labelled instances, where that is known.
+    `config` must be resolved (no None left); `clean` is a mask of the rightly labelled instances, where that is known,
+    and `truth` their clean labels, to judge what is suggested.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Trainer:
         shape: tuple[int, ...],
         *,
         clean: Tensor | None = None,
+        truth: Tensor | None = None,
         test: Labelled | None = None,
         validation: Labelled | None = None,
         folder: "RunFolder | None" = None,
@@ -99,7 +101,7 @@ class Trainer:
         self.config, self.source, self.views = config, source, views
         self.device = torch.device(config.device)
         self.y, self.classes, self.shape = y.to(self.device), classes, shape
-        self.clean, self.test, self.validation = clean, test, validation
+        self.clean, self.truth, self.test, self.validation = clean, truth, test, validation
         self.folder, self.name, self.builder = folder, name, builder
         self.fingerprint = hashlib.sha256(self.y.cpu().numpy().tobytes()).hexdigest()
         """What a checkpoint must agree on with the training that goes on from it."""
@@ -156,7 +158,7 @@ class Trainer:
 
     def train_epoch(self, method: Method) -> Iterator[None]:
         self.set_lr(method.lr(self.lr()))
-        for network in self.networks:
+        for network in self.every_network if method.averages_train else self.networks:
             network.train()
         method.train()
         draws = method.draws(generator_of(*self.key, "order"), self.config.batch)
@@ -195,7 +197,7 @@ class Trainer:
         # What is compiled is so for one batch size; the last batch, of another size, goes through the network as it is.
         usual = sum(method.shares or [len(batches[0].index)]) == self.config.batch
         with self.autocast():
-            outputs = method.outputs([*(self.trained if usual else self.networks), *self.averages], *batches)
+            outputs = method.outputs(self.quick_ones if usual else self.every_network, *batches)
             loss: Tensor = method(outputs, batches[0].y, batches[0].index)
         loss.backward()
         if processes() > 1:
@@ -204,7 +206,7 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         for average in self.averages if method.decay < 1 else ():
-            follow(average, self.networks[0], method.decay)
+            follow(average, self.networks[0], method.following(), statistics=not method.averages_train)
         self.total += loss.detach()
 
     def logits(self, method: Method, index: Tensor | None = None) -> Generator[None, None, Tensor]:
@@ -286,11 +288,13 @@ class Trainer:
         if processes() > 1:
             self.unite()
         self.averages = [copy.deepcopy(self.networks[0]).requires_grad_(False).eval() for _ in range(method.averaged)]
-        self.trained = [self.quick(network) for network in self.networks]
+        called = self.every_network if method.averages_train else self.networks
+        self.quick_ones = [*map(self.quick, called), *self.every_network[len(called) :]]
+        """The networks as a step of the usual size calls them."""
         self.parameters = [p for network in self.networks for p in network.parameters()]
         self.optimizers = [self.optimizer(), *method.optimizers()]
         self.shared = [p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]]
-        self.ledger = Ledger(self.y, self.clean)
+        self.ledger = Ledger(self.y, self.clean, self.truth)
         self.total = torch.zeros((), device=self.device)
         self.steps = fast.steps_of(self, method)
 
@@ -513,10 +517,18 @@ def _part(flat: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def follow(average: nn.Module, network: nn.Module, decay: float) -> None:
-    """Move an averaged copy towards its network; whole numbers (BatchNorm's counters) are copied."""
-    for ours, theirs in zip(average.state_dict().values(), network.state_dict().values(), strict=True):
-        if ours.is_floating_point():
-            ours.lerp_(theirs, 1 - decay)
-        else:
-            ours.copy_(theirs)
+def follow(average: nn.Module, network: nn.Module, decay: float | Tensor, statistics: bool = True) -> None:
+    """Move an averaged copy towards its network; whole numbers (BatchNorm's counters) are copied.
+
+    Without `statistics`, the parameters only. All tensors are moved by three kernels, and with a decay of 0 the copy is
+    the network, to the bit.
+    """
+    ours, theirs = ([*of.parameters(), *(of.buffers() if statistics else ())] for of in (average, network))
+    followers = [tensor for tensor in ours if tensor.is_floating_point()]
+    followed = [tensor for tensor in theirs if tensor.is_floating_point()]
+    torch._foreach_sub_(followers, followed)
+    torch._foreach_mul_(followers, decay)
+    torch._foreach_add_(followers, followed)
+    for counter, counted in zip(ours, theirs, strict=True):
+        if not counter.is_floating_point():
+            counter.copy_(counted)

@@ -105,7 +105,8 @@ class CleanRun(Run):
         """What the training showed."""
         ledger, label = self.trainer.ledger, self.trainer.y.cpu().numpy()
         trust = ledger.trust.double().clamp(1e-6, 1 - 1e-6)
-        rival = ledger.rival.numpy().astype(np.int64)
+        known = self.method.competitor
+        rival = (ledger.rival if known is None else known.cpu()).numpy().astype(np.int64)
         rival = np.where(rival < 0, (label + 1) % len(self.data.classes), rival)  # never visited
         return Scores(
             score=torch.logit(trust).numpy(),
@@ -154,6 +155,7 @@ class CleanRun(Run):
             "label_quality": np.where(canary, np.nan, self.trainer.ledger.trust.numpy()),
             "weight": np.where(canary, np.nan, columns["weight"]),
             "removed_at": np.where(canary, 0, columns["removed_at"]),
+            **({"returned_at": np.where(canary, 0, columns["returned_at"])} if "returned_at" in columns else {}),
             "wrong_probability": np.full(n, np.nan) if self.estimate is None else self.estimate.chance,
             "flagged": np.isin(np.arange(n), self.listed),
             "canary": canary,

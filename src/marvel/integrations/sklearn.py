@@ -257,8 +257,8 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
 
         wrong = np.zeros(len(self._given), dtype=bool)
         wrong[[issue.index for issue in self.find_label_issues()]] = True
-        rival = self._of_each("rival")
-        suggested = np.where(wrong & (rival >= 0), rival, self._given)
+        other = self._of_each("suggested")
+        suggested = np.where(wrong & (other >= 0), other, self._given)
         columns = {"is_label_issue": wrong, "label_quality": self.label_quality_}
         columns |= {"given_label": self.classes_[self._given], "predicted_label": self.classes_[suggested]}
         return pandas.DataFrame(columns, index=self._ids)

@@ -16,6 +16,7 @@ from marvel.methods.l_dmi import LDMI
 from marvel.methods.label_smoothing import LabelSmoothing
 from marvel.methods.mae import MAE
 from marvel.methods.marvel import Marvel, MarvelPlus
+from marvel.methods.marvel_semi import MarvelSemi
 from marvel.methods.mentornet import MentorNet
 from marvel.methods.mixup import Mixup
 from marvel.methods.npcl import NPCL
@@ -40,6 +41,7 @@ METHODS: dict[str, type[Method]] = {
     "mae": MAE,
     "marvel": Marvel,
     "marvel+": MarvelPlus,
+    "marvel-semi": MarvelSemi,
     "mentornet": MentorNet,
     "mixup": Mixup,
     "npcl": NPCL,

@@ -124,5 +124,5 @@ class D2L(Method):
         self.last_lr = torch.tensor([lr, 0 if lr < known / 2 else since + 1], dtype=torch.float64)
 
     @property
-    def chosen(self) -> dict[str, int]:
+    def chosen(self) -> dict[str, float]:
         return {"turning_epoch": int(self.turned)} if self.turned > 0 else {}

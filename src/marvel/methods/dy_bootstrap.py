@@ -161,9 +161,10 @@ class DYBootstrap(Method):
         with torch.no_grad():
             plain = networks[0](batch.x)
         partner, share = pair(batch, self.alpha)
-        trust = 1 - self.wrong[batch.index]
-        x = blend(batch.x, partner, torch.where(self.mixing, trust / (trust + trust[partner]), share))
-        return plain, networks[0](x), plain[partner], batch.y[partner], batch.index[partner], share
+        x_2, plain_2, y_2, index_2 = (c[partner] for c in batch.everyone(batch.x, plain, batch.y, batch.index))
+        trust, trust_2 = 1 - self.wrong[batch.index], 1 - self.wrong[index_2]
+        x = blend(batch.x, x_2, torch.where(self.mixing, trust / (trust + trust_2), share))
+        return plain, networks[0](x), plain_2, y_2, index_2, share
 
     def believed(self, logits: Tensor) -> Tensor:
         """h, as probabilities."""

@@ -156,8 +156,9 @@ class Marvel(Method):
         return None if int(self.warm) == NEVER else int(self.warm)
 
     @property
-    def chosen(self) -> dict[str, int]:
-        return {"wait": self.wait} | ({} if self.warmup is None else {"warmup": self.warmup})
+    def chosen(self) -> dict[str, float]:
+        chosen: dict[str, float] = {"wait": self.wait}
+        return chosen if self.warmup is None else chosen | {"warmup": self.warmup}
 
 
 class MarvelPlus(Marvel):

@@ -6,8 +6,7 @@ with one l for each batch and j a permutation of it, as in the authors' code. Mo
 up to 32).
 
 Departures: l is taken at least 1/2. Exchanging i and j turns l into 1 - l, so the loss has the same distribution; but
-then what comes out for x~ belongs to i more than to j, and its margin says something about i. Several processes mix
-their own rows only.
+then what comes out for x~ belongs to i more than to j, and its margin says something about i.
 """
 
 import math
@@ -40,27 +39,28 @@ class Mixed(NamedTuple):
     """A batch, each row mixed with another: `x = share x_i + (1 - share) x_j`."""
 
     x: Tensor
-    partner: Tensor  # (m,) which row of the batch j is
+    y: Tensor  # (m,) the given label of j
     share: Tensor  # (m,) how much of the row itself is in it, the same for all; at least 1/2
 
 
 def pair(batch: Batch, alpha: float) -> tuple[Tensor, Tensor]:
-    """The partners and the shares of a batch: a permutation of it, and one draw for all."""
-    u = batch.uniform(2)
+    """The partners and the shares of a batch: a permutation of the global batch, and one draw for all of it."""
+    (u,) = batch.everyone(batch.uniform(2))
     share = symmetric_beta(u[:1, 1], alpha)
-    return u[:, 0].argsort(), torch.maximum(share, 1 - share).expand(len(u))
+    return u[:, 0].argsort()[batch.mine], torch.maximum(share, 1 - share).expand(len(batch.index))
 
 
-def blend(x: Tensor, partner: Tensor, share: Tensor) -> Tensor:
-    """`share x_i + (1 - share) x_j`, row by row.  (m, ...), (m,), (m,) -> (m, ...)"""
+def blend(x: Tensor, other: Tensor, share: Tensor) -> Tensor:
+    """`share x_i + (1 - share) x_j`, row by row.  (m, ...), (m, ...), (m,) -> (m, ...)"""
     of_rows = share.reshape(-1, *[1] * (x.ndim - 1))
-    return of_rows * x + (1 - of_rows) * x[partner]
+    return of_rows * x + (1 - of_rows) * other
 
 
 def mix(batch: Batch, alpha: float) -> Mixed:
     """Mix a batch with a permutation of itself."""
     partner, share = pair(batch, alpha)
-    return Mixed(blend(batch.x, partner, share), partner, share)
+    x, y = (column[partner] for column in batch.everyone(batch.x, batch.y))
+    return Mixed(blend(batch.x, x, share), y, share)
 
 
 class Mixup(Method):
@@ -75,7 +75,7 @@ class Mixup(Method):
     def outputs(self, networks: Networks, *batches: Batch) -> Outputs:
         (batch,) = batches
         mixed = mix(batch, self.alpha)
-        return networks[0](mixed.x), batch.y[mixed.partner], mixed.share
+        return networks[0](mixed.x), mixed.y, mixed.share
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         logits, other, share = outputs

@@ -30,6 +30,7 @@ NAMES = {
     "incv": "INCV",
     "marvel": "MARVEL",
     "marvel+": "MARVEL+",
+    "marvel-semi": "MARVEL-semi",
 }
 """Methods as a reader names them."""
 

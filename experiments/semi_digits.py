@@ -1,0 +1,68 @@
+"""marvel-semi on small data: digits as images of 8 x 8 pixels, and as vectors of 64 features. Beyond the paper.
+
+    python experiments/semi_digits.py                   about 40 minutes of one CPU core
+    python -m marvel.report.tables docs/marvel-semi.md
+
+Beside cross entropy, MARVEL and the controls that say what the gain is owed to, under symmetric noise of 40 and 80 %,
+three seeds; without noise, to see what it costs. Images are seen by cnn2, vectors by an mlp, both for 60 epochs at a
+constant learning rate of 0.01. The strong view of an image is turned, sheared, shifted, recoloured and cut out; that of
+a vector has noise and lost features.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+
+from marvel.config import Config, as_plain
+from marvel.data import Data, load
+from marvel.results import add, identity_of, records, what
+from marvel.run import Run
+
+CONTROLS = {"removal": False}, {"guesses": False, "back": None}, {"back": None}
+METHODS = [("ce", {}), ("marvel", {}), ("marvel-semi", {}), *(("marvel-semi", options) for options in CONTROLS)]
+
+
+def vectors(images: Data) -> Data:
+    """The same instances as vectors."""
+    flat, test = (x.flatten(1) for x in (images.x, images.test_x) if isinstance(x, Tensor))
+    return replace(images, name="digits-vectors", x=flat, test_x=test, mean=(), std=())
+
+
+def grid(seeds: int) -> list[Config]:
+    runs = []
+    for data in ("digits-vectors", "digits"):
+        for seed in range(seeds):
+            for rate in (0.8, 0.4, 0.0):
+                noise = {"noise": "symmetric", "rate": rate} if rate else {}
+                for method, options in METHODS if rate else METHODS[:3]:
+                    runs.append(Config(data=data, method=method, options=options, seed=seed, **noise))
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=Path("results/semi/digits.jsonl"))
+    args = parser.parse_args()
+    images = load("digits")
+    data = {"digits": images, "digits-vectors": vectors(images)}
+    done = {identity_of(record) for record in records(args.results)}
+    for config in grid(args.seeds):
+        run = Run(config, data=data[config.data])
+        asked = as_plain(config.facts())
+        if what(run.config.facts() if config.data == "digits" else asked) in done:
+            continue
+        for _ in run.steps():
+            pass
+        assert run.record is not None
+        add(args.results, {"asked": asked, **run.record})
+        final = run.record["final"]
+        said = [config.data, str(config.rate), config.method, str(dict(config.options)), f"seed {config.seed}:"]
+        print(*said, f"{100 * final['test_accuracy']:.1f} %", run.record["chosen"], file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""MARVEL that throws nothing away: what it removes comes back as unlabelled data. Ours, beyond the paper.
+
+The label of a removed instance is wrong; the instance is not. A *teacher*, the moving average of the network, looks at
+every instance once an epoch, and its margins alone move the ledger; it also remembers a guess for each instance. The
+*student*, the network itself, spends every draw on something it may believe.
+
+    teacher, on every instance i once an epoch (weak view), p = its probabilities:
+        m_i = z_y - max over j != y of z_j
+        Q_i <- (Q_i + p_i) / 2                                        the guess
+        kept -> removed     after `wait` negative margins in a row    (MARVEL)
+        removed -> kept     after `back` positive margins in a row    (its given label is believed again)
+
+    student, on instances drawn in proportion to w:
+        kept        w_i = 1                     weak view,    t_i = e_y
+        removed     w_i = r max_k Q_ik / over   strong view,  t_i ~ (Q_i s / pi)^(1/T), normalised
+        x = l x_i + (1 - l) x_j,   t = l t_i + (1 - l) t_j,   l ~ Beta(alpha, alpha), at least 1/2, one for a batch
+        L = mean of CE(f(x), t) + KL(s || mean of p(x))
+
+pi is the teacher's mean prediction over the last epoch and s the share of each class among the given labels, so that
+guesses do not pile up in the classes that were learnt first. r rises from 0 to 1 over `ramp` epochs. The warm-up is
+generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
+Accuracy is the teacher's.
+
+One setting for all noise. What depends on how much is wrong is read off the ledger, without being told:
+- The warm-up ends where the share of positive margins stops rising fast (as in `marvel`), within a twelfth to a quarter
+of the epochs.
+- `over` is as much as the kept instances need for a third of the draws: 1 while they are a third or more.
+- A guess counts by how sure it is, instead of from a threshold `tau` on.
+- The average reaches back over `span` epochs, not over a number of steps, so that small data have a teacher too.
+
+Departures from the form that was tried first: those four; s in place of the uniform distribution, for data whose
+classes are not of one size; pi over an epoch instead of a running mean; draws at equal distances (`method.drawn`)
+instead of independent ones, so that an epoch in which nothing is removed is a permutation, as in ordinary training.
+
+Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
+`guesses=False, back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn with its guess,
+but its label is never believed again. With `span=0, back=None, over=1, guesses=False, alpha=0, spread=0`,
+`by_weight=False` and `warmup_cost="ce"` it is MARVEL.
+"""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from marvel.errors import InvalidInput
+from marvel.method import Batch, Networks, Outputs, Seen, drawn, shares_of, weighted_mean
+from marvel.methods.costs import Cost
+from marvel.methods.marvel import LONGEST, NEVER, Marvel
+from marvel.methods.mixup import blend, pair
+
+THIRD = 1 / 3
+"""The share of the draws that kept instances have at least, with `over="auto"`."""
+SETTLING = 5
+"""Epochs over which the average's reach grows to its span."""
+
+
+def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) -> Tensor:
+    """(Q s / pi)^(1/T), normalised: the guesses as targets.  (m, classes), (classes,), (classes,) -> (m, classes)"""
+    log = guess.clamp(min=1e-8).log() + share.clamp(min=1e-8).log() - prior.clamp(min=1e-8).log()
+    return (log / temperature).softmax(1)
+
+
+def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    """KL(s || the weighted mean of p); 0 when every weight is 0.  (classes,), (m, classes), (m,) -> ()"""
+    mean = (shares_of(weight)[:, None] * p).sum(0)
+    apart = torch.special.xlogy(share, share / mean.clamp(min=1e-8)).sum()
+    return torch.where(weight.sum() > 0, apart, 0)
+
+
+class MarvelSemi(Marvel):
+    """MARVEL whose removed instances are learnt from under a teacher's guesses, and may come back.
+
+    `warmup`: epochs, or "auto"; `wait`: negative margins in a row until an instance is removed; `back`: positive ones
+    until it is kept again, None: never.
+    `over`: how much more often a kept instance is drawn than a removed one of a sure guess, or "auto"; `tau`: how sure
+    a guess must be to be drawn, from there on all alike, or "auto"; `ramp`: epochs until guesses are drawn in full.
+    `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
+    `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: whether removed
+    instances are seen in strong views.
+    `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
+    """
+
+    averaged = 1
+    averages_train = True
+
+    guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
+    favoured: Tensor  # (n,) the class it favours but for the given one
+    back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
+    prior: Tensor  # (classes,) pi
+    share: Tensor  # (classes,) s
+    predicted: Tensor  # (classes,) this epoch's predictions, summed
+    given: Tensor  # (classes,) this epoch's labels, counted
+    trust: Tensor  # 0-d, r / over
+    over: Tensor  # 0-d
+    slowness: Tensor  # 0-d, the decay of the average
+
+    def __init__(
+        self,
+        n: int,
+        classes: int,
+        epochs: int | None = None,
+        *,
+        warmup: int | str = "auto",
+        wait: int | str = 3,
+        back: int | None = 3,
+        over: float | str = "auto",
+        tau: float | str = "auto",
+        ramp: int = 10,
+        span: float = 1.25,
+        temperature: float = 0.5,
+        alpha: float = 1.0,
+        spread: float = 1.0,
+        warmup_cost: str | Cost = "gce",
+        strong: bool = True,
+        removal: bool = True,
+        guesses: bool = True,
+        by_weight: bool = True,
+    ) -> None:
+        super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost)
+        for name, value, least, most in (("over", over, 0.01, 1000.0), ("tau", tau, 0.0, 1.0)):
+            if value != "auto" and not (isinstance(value, int | float) and least <= value <= most):
+                raise InvalidInput(f"{name} must be 'auto' or a number in [{least:g}, {most:g}], got {value!r}")
+        if back is not None and not 1 <= back <= LONGEST:
+            raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
+        if ramp < 1 or span < 0 or temperature <= 0 or spread < 0 or not (alpha == 0 or 0.01 <= alpha <= 10_000):
+            raise InvalidInput(
+                "marvel-semi wants ramp >= 1, span >= 0, temperature > 0, spread >= 0, and alpha 0 or in "
+                f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
+            )
+        self.back, self.tau, self.ramp, self.span, self.temperature = back, tau, ramp, span, temperature
+        self.alpha, self.spread, self.strong = alpha, spread, strong
+        self.removal, self.guesses, self.by_weight = removal, guesses, by_weight
+        self.auto_over = over == "auto"
+        self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
+        self.remember("guess", torch.zeros(n, classes))
+        self.remember("favoured", torch.full((n,), -1, dtype=torch.int16))
+        self.remember("back_at", torch.zeros(n, dtype=torch.int16))
+        self.remember("prior", torch.full((classes,), 1 / classes))
+        self.remember("share", torch.full((classes,), 1 / classes))
+        self.remember("predicted", torch.zeros(classes), each_epoch=True)
+        self.remember("given", torch.zeros(classes), each_epoch=True)
+        self.remember("trust", torch.tensor(0.0))
+        self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
+        self.remember("slowness", torch.tensor(0.0))
+
+    # ------------------------------------------------------------ an epoch
+
+    def draws(self, generator: torch.Generator, size: int) -> Iterable[Tensor | tuple[Tensor, ...]]:
+        """Each step: a part of a permutation for the teacher, and as many instances drawn by weight for the student."""
+        steps = [step for step in super().draws(generator, size) if isinstance(step, Tensor)]
+        reach = self.span * min(1, self.epoch / SETTLING) * len(steps)
+        self.slowness.fill_(reach / (1 + reach))
+        if not self.by_weight:
+            return steps
+        students = drawn(self.used, self.n, generator).split([len(step) for step in steps])
+        return list(zip(steps, students, strict=True))
+
+    def following(self) -> Tensor:
+        return self.slowness
+
+    def outputs(self, networks: Networks, *batches: Batch) -> Outputs:
+        """What teacher and student say, and what of: with one batch, both see that."""
+        student, teacher = networks[0], networks[1]
+        shown, learnt = batches[0], batches[-1]
+        index, y, warm = learnt.index, learnt.y, self.clock <= self.warm
+        x, worth = learnt.x, self.used[index] if shown is learnt else torch.ones_like(y, dtype=torch.float32)
+        if self.strong and self.guesses:
+            unlabelled = self.removed_at[index] > 0
+            x = torch.where(unlabelled.view(-1, *[1] * (x.ndim - 1)), learnt.strong(), x)
+        other_index, other_y, share = index, y, torch.ones_like(worth)
+        if self.alpha > 0:
+            partner, share = pair(learnt, self.alpha)
+            other_x, other_index, other_y, other_worth = (
+                column[partner] for column in learnt.everyone(x, index, y, worth)
+            )
+            share = torch.where(warm | (other_worth <= 0), 1, share)
+            x = blend(x, other_x, share)
+        learns = student(x)
+        # Beside the student, where both do not share a view that is still being made.
+        with torch.no_grad(), nullcontext() if shown is learnt else self.ahead():
+            says = teacher(shown.x)
+        return says, learns, index, y, other_index, other_y, share, worth
+
+    def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
+        says, learns, own_index, own_y, other_index, other_y, share, worth = outputs
+        self.listen(says, y, index)
+        warm = self.clock <= self.warm
+        target = blend(self.target(own_index, own_y), self.target(other_index, other_y), share)
+        costs = -(target * learns.log_softmax(1)).sum(1)
+        costs = torch.where(warm, self.cost(learns, own_y, own_index), costs)
+        loss = weighted_mean(costs, worth)
+        if self.spread > 0:
+            apart = away_from(self.share, learns.softmax(1), worth)
+            loss = loss + self.spread * torch.where(warm, 0, apart)
+        return loss
+
+    @torch.no_grad()
+    def listen(self, logits: Tensor, y: Tensor, index: Tensor) -> None:
+        """Remember what the teacher says."""
+        p, known = logits.softmax(1), self.guess[index]
+        guess = torch.where(known.sum(1, keepdim=True) > 0, (known + p) / 2, p)
+        self.guess[index] = guess
+        self.favoured[index] = guess.scatter(1, y[:, None], -1.0).argmax(1).to(torch.int16)
+        self.predicted += p.sum(0)
+        self.given += F.one_hot(y, self.classes).sum(0)
+
+    def target(self, index: Tensor, y: Tensor) -> Tensor:
+        """What the student is taught of instances: the given label, or the guess where that was removed."""
+        label = F.one_hot(y, self.classes).to(self.guess.dtype)
+        if not self.guesses:
+            return label
+        removed = (self.removed_at[index] > 0)[:, None]
+        return torch.where(removed, believed(self.guess[index], self.share, self.prior, self.temperature), label)
+
+    # ------------------------------------------------------------ its end
+
+    def update(self, seen: Seen) -> None:
+        weight, visits = self.weight.clone(), self.given.sum()
+        self.prior = torch.where(visits > 0, self.predicted / visits, self.prior)
+        self.share = torch.where(visits > 0, self.given / visits, self.share)
+        if self.epoch <= self.warm:
+            if self.auto:
+                self.look_for_plateau(seen)
+            return
+        if self.removal:
+            self.change_sides(seen)
+        sure = self.guess.amax(1)
+        sure = sure if isinstance(self.tau, str) else (sure > self.tau).float()
+        weight = torch.where(seen.mask, sure if self.guesses else 0, weight)
+        self.weight = torch.where(self.removed, weight, 1)
+        self.share_out()
+
+    def change_sides(self, seen: Seen) -> None:
+        """`streak` counts the margins in a row that speak against where an instance stands; enough of them move it."""
+        against = torch.where(self.removed, seen.margin > 0, seen.margin < 0)
+        streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
+        streak = torch.where(seen.mask, streak, self.streak)
+        leaves = seen.mask & ~self.removed & (streak >= self.wait)
+        returns = seen.mask & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
+        self.remove(leaves)
+        self.take_back(returns)
+        self.back_at = torch.where(returns, self.epoch, self.back_at)
+        self.streak = torch.where(leaves | returns, 0, streak)
+
+    def share_out(self) -> None:
+        """How often guesses are drawn in the next epoch."""
+        guessed, kept = torch.where(self.removed, self.weight, 0).sum(), (~self.removed).sum()
+        if self.auto_over:
+            self.over = (guessed / kept.clamp(min=1) * THIRD / (1 - THIRD)).clamp(min=1)
+        self.trust = min(1.0, (self.epoch + 1 - int(self.warm)) / self.ramp) / self.over
+
+    def look_for_plateau(self, seen: Seen) -> None:
+        super().look_for_plateau(seen)
+        first, last = self.bounds
+        if self.epoch < first:
+            self.warm.fill_(NEVER)
+        elif self.epoch >= last:
+            self.warm.fill_(self.epoch)
+
+    # ------------------------------------------------------------ what came of it
+
+    def predict(self, networks: Networks, x: Tensor) -> Tensor:
+        logits: Tensor = networks[1](x)
+        return logits
+
+    @property
+    def used(self) -> Tensor:
+        """(n,) in which proportion instances are drawn."""
+        return torch.where(self.removed, self.trust * self.weight, self.weight)
+
+    @property
+    def returned_at(self) -> Tensor:
+        return self.back_at
+
+    @property
+    def suggested(self) -> Tensor:
+        """What is guessed, where that is not the given label."""
+        return torch.where(self.guess.argmax(1) == self.favoured, self.favoured, -1)
+
+    @property
+    def competitor(self) -> Tensor:
+        return self.favoured
+
+    @property
+    def chosen(self) -> dict[str, float]:
+        found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
+        return super().chosen | found

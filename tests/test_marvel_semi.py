@@ -1,0 +1,393 @@
+"""marvel-semi: MARVEL where it should be, its ledger against brute force, its draws, and its loss derived once more."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
+
+from marvel import Batch, InvalidInput, MarvelSemi, drawn
+from marvel.config import Config
+from marvel.data import Data
+from marvel.method import Seen
+from marvel.run import Run, train
+from toy import FEATURES, network, problem
+
+N, CLASSES = 120, 3
+
+
+def blobs(n: int = N) -> Data:
+    x, y, _ = problem(n + 60, CLASSES, noise=0.0, seed=0)
+    unit: dict[str, Any] = {"mean": (0.0,) * FEATURES, "std": (1.0,) * FEATURES}
+    return Data("blobs", x[:n], y[:n], ("a", "b", "c"), x[n:], y[n:], **unit)
+
+
+def images(n: int = 96) -> Data:
+    """Three classes, told apart by their brightness; a network with BatchNorm sees them."""
+    y = torch.arange(n + 30) % CLASSES
+    x = torch.rand(n + 30, 1, 8, 8, generator=torch.Generator().manual_seed(0)) + y.view(-1, 1, 1, 1)
+    return Data("small", x[:n], y[:n], ("a", "b", "c"), x[n:], y[n:], augment="crop-flip")
+
+
+def config(method: str, epochs: int = 8, **options: Any) -> Config:
+    return Config(
+        data="blobs", noise="symmetric", rate=0.4, method=method, network="mlp", seed=1, epochs=epochs, batch=25,
+        lr=0.02, drops=(), device="cpu", options=options,
+    )  # fmt: skip
+
+
+def follow(run: Run) -> list[dict[str, Tensor]]:
+    """The state after every step."""
+    states: list[dict[str, Tensor]] = []
+    for _ in run.steps():
+        own = {name: run.method.remembered()[name] for name in ("weight", "removed_at", "quality", "epochs_seen")}
+        found = own | run.trainer.networks[0].state_dict()
+        states.append({name: tensor.clone() for name, tensor in found.items()})
+    return states
+
+
+# ------------------------------------------------------------ MARVEL, where nothing of its own is left
+
+NOTHING: dict[str, Any] = {
+    "span": 0.0, "back": None, "over": 1.0, "guesses": False, "alpha": 0.0, "spread": 0.0, "by_weight": False,
+    "warmup_cost": "ce",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn2"])
+def test_with_nothing_of_its_own_it_is_marvel_step_by_step(network: str) -> None:
+    """Without averaging the teacher is the student, BatchNorm included: the same draws, weights, removals, network."""
+    data = blobs() if network == "mlp" else images()
+    ways = [("marvel", {}), ("marvel-semi", NOTHING)]
+    ours, theirs = (
+        follow(Run(config(method, warmup=2, wait=2, **options).but(network=network), data=data))
+        for method, options in ways
+    )
+    assert len(ours) == len(theirs)
+    for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        for name in a:
+            torch.testing.assert_close(a[name], b[name], rtol=0, atol=0, msg=lambda m, at=(step, name): f"{at}: {m}")
+    assert 0 < int((ours[-1]["removed_at"] > 0).sum()) < len(data)
+
+
+@pytest.mark.parametrize("option", sorted(set(NOTHING) - {"back", "over"}))
+def test_every_part_of_its_own_makes_a_difference(option: str) -> None:
+    """What the test above leaves out is not left out by accident."""
+    less = {name: value for name, value in NOTHING.items() if name != option}
+    less |= {"wait": 2, "ramp": 2}
+    if option == "guesses":
+        less |= {"over": 1.0}
+    both = [follow(Run(config("marvel-semi", warmup=2, **o), data=blobs()))[-1] for o in (less, NOTHING | {"wait": 2})]
+    assert any(not torch.equal(both[0][name], both[1][name]) for name in both[0])
+
+
+# ------------------------------------------------------------ the ledger
+
+
+def brute(history: list[list[float | None]], warm: int, wait: int, back: int | None) -> list[tuple[int, int]]:
+    """(removed at, returned at) of each instance, from all its margins, read anew after every epoch."""
+    found = []
+    for margins in history:
+        removed_at = returned_at = 0
+        for epoch in range(warm + 1, len(margins) + 1):
+            if margins[epoch - 1] is None:
+                continue
+            seen = [m for m in margins[warm:epoch] if m is not None]
+            if not removed_at and len(seen) >= wait and all(m < 0 for m in seen[-wait:]):
+                removed_at = epoch
+            elif removed_at and back is not None and len(seen) >= back and all(m > 0 for m in seen[-back:]):
+                removed_at, returned_at = 0, epoch
+        found.append((removed_at, returned_at))
+    return found
+
+
+margin = st.one_of(st.none(), st.sampled_from([-1.0, -1e-6, 0.0, 1e-6, 1.0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 12).flatmap(lambda e: st.lists(st.lists(margin, min_size=e, max_size=e), min_size=1, max_size=6)),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.one_of(st.none(), st.integers(1, 3)),
+)
+def test_a_history_of_leaving_and_returning(
+    history: list[list[float | None]], warm: int, wait: int, back: int | None
+) -> None:
+    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, back=back, ramp=2)
+    for epoch in range(len(history[0])):
+        seen = [margins[epoch] for margins in history]
+        mask = torch.tensor([m is not None for m in seen])
+        rows = mask.nonzero().squeeze(1)
+        criterion.record(rows, torch.tensor([m for m in seen if m is not None]), torch.zeros_like(rows))
+        criterion.listen(torch.zeros(len(rows), CLASSES), torch.zeros_like(rows), rows)
+        criterion.step()
+        so_far = brute([margins[: epoch + 1] for margins in history], warm, wait, back)
+        assert list(zip(criterion.removed_at.tolist(), criterion.returned_at.tolist(), strict=True)) == so_far
+        kept = [removed_at == 0 for removed_at, _ in so_far]
+        assert criterion.weight[torch.tensor(kept)].tolist() == [1] * sum(kept)
+        assert criterion.weight.tolist() == pytest.approx([1 if one else 1 / CLASSES for one in kept])
+
+
+def test_nothing_is_removed_where_it_shall_not_be() -> None:
+    criterion = MarvelSemi(4, CLASSES, warmup=1, wait=1, removal=False)
+    for _ in range(4):
+        criterion.record(torch.arange(4), torch.full((4,), -1.0), torch.zeros(4))
+        criterion.step()
+    assert not criterion.removed.any() and criterion.weight.tolist() == [1] * 4
+
+
+# ------------------------------------------------------------ draws
+
+
+def test_draws_follow_their_weights() -> None:
+    """Chi-squared over many epochs; what has no weight is never drawn."""
+    weight = torch.tensor([0.0, 0.1, 0.5, 1.0, 2.0, 0.0, 3.7, 0.33])
+    counts = np.zeros(len(weight))
+    for seed in range(400):
+        index = drawn(weight, 50, torch.Generator().manual_seed(seed))
+        once = np.bincount(index.numpy(), minlength=len(weight))
+        expected = 50 * weight.numpy() / weight.sum().item()
+        assert (once >= np.floor(expected - 1e-9)).all() and (once <= np.ceil(expected + 1e-9)).all()
+        counts += once
+    expected = 400 * 50 * weight.numpy() / weight.sum().item()
+    assert not counts[weight == 0].any()
+    live = weight.numpy() > 0
+    assert stats.chisquare(counts[live], expected[live] * counts.sum() / expected.sum()).pvalue > 0.01
+
+
+def test_neighbours_are_drawn_independently_enough() -> None:
+    """Half of them: marks at equal distances in a fixed order would draw an instance or its neighbour, never both."""
+    both = sum(
+        len({0, 1} & set(drawn(torch.ones(20), 10, torch.Generator().manual_seed(seed)).tolist())) == 2
+        for seed in range(1000)
+    )
+    assert stats.binomtest(both, 1000, (10 / 20) * (9 / 19)).pvalue > 1e-3
+
+
+def test_equal_weights_give_a_permutation_and_none_give_one_too() -> None:
+    for weight in (torch.full((37,), 0.3), torch.zeros(37)):
+        index = drawn(weight, 37, torch.Generator().manual_seed(0))
+        assert sorted(index.tolist()) == list(range(37)) != index.tolist()
+
+
+def test_the_places_of_what_is_drawn_are_random() -> None:
+    """A batch is no stretch of the order in which weights were laid out: copies of one instance are spread."""
+    index = drawn(torch.tensor([10.0, *[1.0] * 10]), 2000, torch.Generator().manual_seed(0))
+    halves = [(index[:1000] == 0).sum().item(), (index[1000:] == 0).sum().item()]
+    assert sum(halves) == 1000 and 440 < halves[0] < 560
+
+
+def test_the_student_draws_what_it_may_believe() -> None:
+    criterion = MarvelSemi(10, CLASSES, epochs=12, warmup=1)
+    criterion.removed_at[:6] = 1
+    criterion.weight[:6] = torch.tensor([0.0, 0.0, 0.4, 0.8, 0.8, 1.0])
+    criterion.trust.fill_(0.5)
+    teacher, student = (torch.cat(parts) for parts in zip(*criterion.draws(torch.Generator().manual_seed(0), 4)))
+    assert sorted(teacher.tolist()) == list(range(10))
+    assert len(student) == 10 and not {0, 1} & set(student.tolist())
+    torch.testing.assert_close(criterion.used, torch.tensor([0, 0, 0.2, 0.4, 0.4, 0.5, 1, 1, 1, 1]))
+
+
+# ------------------------------------------------------------ what is chosen
+
+
+@pytest.mark.parametrize(("kept", "over"), [(10, 1.0), (40, 1.0), (5, (45 * 0.5) / (2 * 5)), (1, 49 * 0.5 / 2)])
+def test_kept_instances_have_a_third_of_the_draws(kept: int, over: float) -> None:
+    n = 50
+    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1)
+    criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
+    criterion.listen(torch.zeros(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))  # every guess is half sure
+    criterion.step()
+    assert int(criterion.removed.sum()) == n - kept
+    assert float(criterion.over) == pytest.approx(max(1.0, over))
+    share = criterion.used[:kept].sum() / criterion.used.sum()
+    assert float(share) == pytest.approx(max(1 / 3, kept / (kept + 0.5 * (n - kept))))
+
+
+def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
+    criterion = MarvelSemi(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4)
+    logits = torch.tensor([[0.0, 0.0], [0.0, 0.1], [0.0, 2.0], [5.0, 0.0]])
+    found = []
+    for _ in range(6):
+        criterion.record(torch.arange(4), torch.tensor([-1.0, -1.0, -1.0, 1.0]), torch.zeros(4))
+        criterion.listen(logits, torch.zeros(4, dtype=torch.long), torch.arange(4))
+        criterion.step()
+        found.append(criterion.used.tolist())
+    assert [row[:2] for row in found[1:]] == [[0, 0]] * 5 and [row[3] for row in found] == [1] * 6
+    assert [row[2] for row in found] == pytest.approx([1, 0.25, 0.375, 0.5, 0.5, 0.5])
+    assert criterion.suggested.tolist() == [-1, 1, 1, -1]
+    assert criterion.competitor.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "end"), [([0.5] * 24, 6), ([0.1, 0.5] + [0.5] * 22, 4), ([k / 24 for k in range(24)], 6)]
+)
+def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> None:
+    """Of 24 epochs: after 2 at the earliest (a twelfth), 6 at the latest (a quarter), else where it levels off."""
+    criterion = MarvelSemi(1000, 2, epochs=24)
+    for share in accuracy:
+        right = torch.arange(1000) < 1000 * share
+        criterion.update(Seen(torch.where(right, 1.0, -1.0), torch.ones(1000, dtype=torch.bool), torch.zeros(1000)))
+        criterion.epoch += 1
+    assert criterion.warmup == end and criterion.chosen["warmup"] == end
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"over": 0.0}, {"over": "much"}, {"tau": 1.5}, {"back": 0}, {"back": 200}, {"span": -1.0}, {"alpha": 0.001}],
+)
+def test_what_it_refuses(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        MarvelSemi(10, 2, **options)
+
+
+# ------------------------------------------------------------ the loss, derived once more
+
+
+class Doubled:
+    """Views that can be told apart: weak is the instance, strong its double."""
+
+    weak_uniforms = 0
+    strong_uniforms = 0
+
+    def weak(self, x: Tensor, u: Tensor) -> Tensor:
+        return x
+
+    def strong(self, x: Tensor, u: Tensor) -> Tensor:
+        return 2 * x
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_targets_and_loss_by_hand(warm: bool) -> None:
+    """One step of five instances for each of teacher and student, one number at a time."""
+    n, T, spread = 8, 0.7, 0.3
+    x, y, _ = problem(n, CLASSES, 0.0, seed=0)
+    g = torch.Generator().manual_seed(3)
+    criterion = MarvelSemi(n, CLASSES, 12, warmup=3, temperature=T, spread=spread)
+    criterion.clock.fill_(2 if warm else 7)
+    if not warm:
+        criterion.removed_at[[1, 4, 6]] = 5
+    criterion.guess = torch.rand(n, CLASSES, generator=g).softmax(1)
+    criterion.guess[2] = 0  # not seen yet
+    criterion.prior, criterion.share = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.5, 0.25, 0.25])
+    shown, learnt = torch.tensor([1, 2, 7, 0, 3]), torch.tensor([4, 1, 0, 5, 4])
+    u = torch.rand(5, 2, generator=g)
+    batches = [Batch(i, y[i], x[i], Doubled(), lambda k: u[:, :k]) for i in (shown, learnt)]
+    student, teacher = network(0), network(1)
+
+    guess = criterion.guess.clone()
+    for i in shown.tolist():
+        p = teacher(x[i : i + 1]).detach().softmax(1)[0]
+        guess[i] = p if guess[i].sum() == 0 else 0.5 * guess[i] + 0.5 * p
+
+    def taught(i: int) -> tuple[Tensor, Tensor]:
+        if warm or i not in (1, 4, 6):
+            return x[i], torch.eye(CLASSES)[y[i]]
+        raw = [(float(guess[i, k] * criterion.share[k] / criterion.prior[k])) ** (1 / T) for k in range(CLASSES)]
+        return 2 * x[i], torch.tensor(raw) / sum(raw)
+
+    partner = sorted(range(5), key=lambda row: float(u[row, 0]))
+    share = 1.0 if warm else max(float(u[0, 1]), 1 - float(u[0, 1]))
+    expected, mean = torch.zeros(()), torch.zeros(CLASSES)
+    for row, other in enumerate(partner):
+        (x_i, t_i), (x_j, t_j) = taught(int(learnt[row])), taught(int(learnt[other]))
+        log_p = student((share * x_i + (1 - share) * x_j)[None]).log_softmax(1)[0]
+        mean = mean + log_p.exp() / 5
+        if warm:
+            expected = expected + (1 - log_p[y[learnt[row]]].exp() ** 0.7) / 0.7 / 5
+        else:
+            expected = expected - ((share * t_i + (1 - share) * t_j) * log_p).sum() / 5
+    if not warm:
+        expected = expected + spread * sum(s * torch.log(s / m) for s, m in zip(criterion.share, mean, strict=True))
+
+    loss = criterion(criterion.outputs([student, teacher], *batches), y[shown], shown)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    ours = torch.autograd.grad(loss, list(student.parameters()))
+    theirs = torch.autograd.grad(expected, list(student.parameters()))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(criterion.guess, guess)
+    logits = teacher(x).detach().tolist()
+    naive = [logits[i][y[i]] - max(logits[i][k] for k in range(CLASSES) if k != y[i]) for i in shown.tolist()]
+    assert criterion.margin[shown].tolist() == pytest.approx(naive, abs=1e-5)
+    assert int(criterion.visits.sum()) == 5 and not criterion.margin[[4, 5]].any()
+    assert all(p.grad is None for p in teacher.parameters())
+
+
+def test_the_prior_is_what_the_teacher_said_and_the_share_what_was_given() -> None:
+    criterion = MarvelSemi(4, 2, warmup=5)
+    logits, y = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0], [1.0, 4.0]]), torch.tensor([0, 0, 1, 0])
+    for rows in (torch.tensor([0, 1, 2]), torch.tensor([3])):
+        criterion.listen(logits[rows], y[rows], rows)
+    criterion.step()
+    torch.testing.assert_close(criterion.prior, logits.softmax(1).mean(0))
+    assert criterion.share.tolist() == [0.75, 0.25]
+    criterion.step()  # an epoch that nobody was seen in changes nothing
+    assert criterion.share.tolist() == [0.75, 0.25]
+
+
+# ------------------------------------------------------------ in a training
+
+
+def test_the_teacher_is_an_average_with_statistics_of_its_own() -> None:
+    """a <- d a + (1 - d) w, with d from the span; BatchNorm's statistics are those of the batches it was shown."""
+    run = Run(config("marvel-semi", 3, span=0.5, warmup=1).but(network="cnn2"), data=images())
+    naive = {name: p.detach().clone() for name, p in run.networks[0].named_parameters()}
+    for shown in run.steps():
+        if shown is None and run.trainer.epoch < 3 and int(run.method.visits.sum()) > 0:
+            reach = 0.5 * (run.trainer.epoch + 1) / 5 * 4  # a fifth of the span in the first epoch; four steps an epoch
+            d = reach / (1 + reach)
+            now = dict(run.trainer.networks[0].named_parameters())
+            naive = {name: d * p + (1 - d) * now[name].detach() for name, p in naive.items()}
+            found = dict(run.trainer.averages[0].named_parameters())
+            torch.testing.assert_close({name: found[name].detach() for name in naive}, naive, rtol=1e-5, atol=1e-6)
+    (network,), (teacher,) = run.trainer.networks, run.trainer.averages
+    assert not any(p.requires_grad for p in teacher.parameters())
+    own, other = dict(teacher.named_buffers()), dict(network.named_buffers())
+    norms = [name for name in own if name.endswith("running_mean")]
+    assert norms and not any(torch.equal(own[name], other[name]) for name in norms)
+
+
+def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path: Any) -> None:
+    asked = config("marvel-semi", warmup=2, wait=1, back=1, ramp=2)
+    whole = train(asked, tmp_path / "whole", data=blobs())
+    interrupted = Run(asked, tmp_path / "cut", data=blobs()).steps()
+    for shown in interrupted:
+        if shown is not None and shown.epoch == 5:
+            break
+    interrupted.close()  # type: ignore[attr-defined]
+    resumed = train(asked, tmp_path / "cut", resume=True, data=blobs())
+    for key in ("final", "chosen", "curves"):
+        assert resumed.record[key] == whole.record[key], key  # type: ignore[index]
+    states = [run.trainer.state(run.method)[0] for run in (whole, resumed)]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name].nan_to_num(), states[1][name].nan_to_num()) for name in states[0])
+    assert any(name.startswith("average0.") for name in states[0])
+
+
+def test_what_the_run_tells_of_those_that_returned(tmp_path: Any) -> None:
+    run = train(config("marvel-semi", 10, warmup=2, wait=1, back=1, ramp=2), tmp_path / "run", data=blobs())
+    assert run.record is not None
+    columns, method = run.instances(), run.method
+    back = (columns["returned_at"] > 0) & (columns["removed_at"] == 0)
+    assert run.record["final"]["returned"] == back.sum() > 0
+    assert run.record["curves"]["returned"][-1] == back.sum()
+    wrong_and_out = (columns["removed_at"] > 0) & (columns["given"] != columns["clean"])
+    right = columns["suggested"] == columns["clean"]
+    assert run.record["final"]["suggestion_accuracy"] == pytest.approx(right[wrong_and_out].mean())
+    assert run.record["final"]["suggestion_accuracy"] > 0.8
+    assert run.record["chosen"] == {"wait": 1, "warmup": 2, "over": round(float(method.over), 4)}
+    guess = method.guess.argmax(1).numpy()
+    assert (columns["suggested"] == np.where(guess == columns["given"], -1, guess)).all()
+
+
+def test_accuracy_is_the_teachers() -> None:
+    run = train(config("marvel-semi", 4, warmup=1), data=blobs())
+    (teacher,) = run.trainer.averages
+    assert run.record is not None
+    hits = teacher.eval()(run.data.test_x).argmax(1) == run.data.test_y
+    assert run.record["final"]["test_accuracy"] == pytest.approx(float(hits.double().mean()))
