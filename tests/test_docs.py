@@ -128,8 +128,15 @@ def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not target.startswith(("http://", "https://")):
             path, _, anchor = target.partition("#")
-            assert not anchor, f"{name}: {target}: anchors are not checked, so there are none"
-            assert ((ROOT / name).parent / path).exists(), f"{name}: {target}"
+            there = (ROOT / name).parent / path
+            assert there.exists(), f"{name}: {target}"
+            assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), f"{name}: {target}"
+
+
+def anchors(text: str) -> set[str]:
+    """What GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_named_tests_exist() -> None:

@@ -185,6 +185,7 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
 def test_links_out_of_docs_lead_to_made_pages(made: dict[str, str]) -> None:
     text = texts.adapted("x", "[a](../CHANGELOG.md) [b](../examples/plain_loop.py) [data.md](data.md) [c](data.md)")
     assert text == "[a](about/changelog.md) [b](about/examples.md#plain_looppy) [](data.md) [c](data.md)"
+    assert texts.adapted("x", "| 88.4 (0.2, 5) | 9 % of |\n7 % 4") == "| 88.4\u00a0(0.2,\u00a05) | 9\u00a0% of |\n7 % 4"
     assert "## plain_loop.py" in made["about/examples.md"]
     assert "](../quickstart.md)" in pages.led("see [q](docs/quickstart.md)")
     assert pages.led("[x](CONTRIBUTING.md) [y](LICENSE)") == "[x](contributing.md) [y](../../LICENSE)"

@@ -7,8 +7,8 @@ from extension.methods import in_order, overview, page_of
 
 PARTS = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PAGE = re.compile(r"\]\((?!https?:)([^)#\s]+)\.md\)")
-NUMBER = re.compile(r"\d+\.\d \((?:–|\d+\.\d), (?:–|\d+)\)(?: †)?|(?:agrees|differs) \(bound \d+\.\d\)")
-"""What must not be broken in two in a narrow column: `88.4 (0.2, 5)`."""
+NUMBER = re.compile(r"\d+\.\d \((?:–|\d+\.\d), (?:–|\d+)\)(?: †)?|(?:agrees|differs) \(bound \d+\.\d\)|\d %")
+"""What must not be broken in two in a narrow column of a table: `88.4 (0.2, 5)`."""
 MADE = r"^<!-- made: {} -->$.*?^<!-- end -->$"
 
 
@@ -21,7 +21,7 @@ def adapted(page: str, text: str) -> str:
     text = re.sub(r"\]\(\.\./(CHANGELOG|CONTRIBUTING)\.md\)", lambda link: f"](about/{link[1].lower()}.md)", text)
     text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](about/examples.md#\1py)", text)
     text = text.replace("](../examples)", "](about/examples.md)")
-    text = NUMBER.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
+    text = re.sub(r"^\|.*$", lambda row: NUMBER.sub(_unbroken, row[0]), text, flags=re.MULTILINE)
     text = re.sub(r"\[([\w-]+\.md)\]\(\1\)", r"[](\1)", text)  # a file's name becomes the page's title
     if page == "index":
         return text + contents(text)
@@ -31,6 +31,10 @@ def adapted(page: str, text: str) -> str:
     if page == "api":
         return text + toctree([f"api/{name}" for name in PAGES])
     return text
+
+
+def _unbroken(number: re.Match[str]) -> str:
+    return number[0].replace(" ", "\u00a0")
 
 
 def _made_anew(what: str, made: str, text: str) -> str:
