@@ -36,7 +36,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types format build clean
+.PHONY: help setup demo test check lint types format build ray clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,8 +66,13 @@ build: $(VENV)/.dev ## Build the source archive and the wheel into dist/
 	rm -rf dist
 	$(PY) -m build
 
+ray: ## Test `marvel bench --engine ray` on a real, local Ray, in an environment of its own
+	[ -x $(VENV)-ray/bin/python ] || $(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install -q -c constraints.txt -e ".[ray]" pytest pytest-timeout hypothesis
+	OMP_NUM_THREADS=1 $(VENV)-ray/bin/python -m pytest -p no:cacheprovider tests/test_engines.py -k real_ray $(ARGS)
+
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-ray dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, million, startup, state, step, table, throughput
+from benchmarks import arithmetic, criterion, full_run, million, startup, state, step, table, throughput
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -29,9 +29,10 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "state": state.rows,
     "startup": startup.rows,
     "full-run": full_run.rows,
+    "arithmetic": arithmetic.rows,
     "million": million.rows,
 }
-OF_THE_CPU = ("state", "startup", "million")
+OF_THE_CPU = ("state", "startup", "arithmetic", "million")
 """Pieces that a GPU has no part in."""
 
 
