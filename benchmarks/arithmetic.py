@@ -83,7 +83,7 @@ def parameters(network: str) -> int:
 def of_the_traffic(n: int) -> Iterator[Row]:
     """Of an epoch of two processes, by what is handed to the collectives."""
     with tempfile.TemporaryDirectory() as name:
-        mp.spawn(one_of_two, args=(name, n), nprocs=2)
+        mp.spawn(one_of_two, args=(name, n), nprocs=2)  # type: ignore[attr-defined,no-untyped-call]
         gathered, averaged = (int(word) for word in (Path(name) / "bytes").read_text().split())
     for what, found, computed in (
         ("gathered from both", gathered, n * promise.GATHERED),
