@@ -170,5 +170,5 @@ def size(value: float) -> str:
 
 def duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.2g} s"
+        return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
