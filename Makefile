@@ -38,7 +38,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check lint types format docs versions build lock audit clean
+.PHONY: help setup demo test soak check lint types format docs versions ray build lock audit clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,8 +90,13 @@ lock: $(VENV)/.dev ## Write requirements.lock: the tested set with the hashes of
 audit: $(VENV)/.soak ## Ask PyPI's advisories about the tested set
 	$(PY) .ci/audit.py requirements.lock
 
+ray: ## Test `marvel bench --engine ray` on a real, local Ray, in an environment of its own
+	[ -x $(VENV)-ray/bin/python ] || $(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install -q -c constraints.txt -e ".[ray]" pytest pytest-timeout hypothesis
+	OMP_NUM_THREADS=1 $(VENV)-ray/bin/python -m pytest -p no:cacheprovider tests/test_engines.py -k real_ray $(ARGS)
+
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist build docs/_build docs/about docs/api docs/method .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-ray dist build docs/_build docs/about docs/api docs/method .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

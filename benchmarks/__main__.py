@@ -17,7 +17,19 @@ from typing import Any
 
 import torch
 
-from benchmarks import criterion, full_run, input, million, startup, state, step, streaming, table, throughput
+from benchmarks import (
+    arithmetic,
+    criterion,
+    full_run,
+    input,
+    million,
+    startup,
+    state,
+    step,
+    streaming,
+    table,
+    throughput,
+)
 from benchmarks.rows import Row
 from benchmarks.state import memory
 from marvel.run import environment
@@ -31,9 +43,10 @@ PIECES: dict[str, Callable[..., Iterable[Row]]] = {
     "startup": startup.rows,
     "input": input.rows,
     "full-run": full_run.rows,
+    "arithmetic": arithmetic.rows,
     "million": million.rows,
 }
-OF_THE_CPU = ("state", "startup", "input", "million")
+OF_THE_CPU = ("state", "startup", "input", "arithmetic", "million")
 """Pieces that a GPU has no part in."""
 
 

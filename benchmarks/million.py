@@ -121,7 +121,7 @@ def write(folder: Path, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """x.npy and y.npy, made in chunks; returns the clean labels. A class is a pattern, an instance it and noise."""
     rng = np.random.default_rng(0)
     patterns = rng.normal(0, 1, (CLASSES, 1, SIDE, SIDE))
-    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.uint8, (n, 1, SIDE, SIDE))  # type: ignore[no-untyped-call]
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.uint8, (n, 1, SIDE, SIDE))
     clean = rng.integers(0, CLASSES, n)
     for start in range(0, n, CHUNK):
         rows = slice(start, min(start + CHUNK, n))

@@ -1,6 +1,8 @@
 """What docs/scale.md promises, from the tensors that the code itself makes: bytes, for n instances.
 
-Nothing here is measured. `python -m benchmarks --only million` holds the memory of a real run against it.
+State, ledger, checkpoint and traffic are counted. `PROCESS`, `FIRST_GUESS` and `FINISHED` are bounds, chosen somewhat
+above what runs of a million and of three million instances took; `python -m benchmarks --only million` holds the memory
+of a real run against the promise.
 """
 
 import torch

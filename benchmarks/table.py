@@ -5,13 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks import scale
+from benchmarks import arithmetic, scale
 
 Facts = dict[str, Any]
 
 HEAD = ("", "what", "measured", "peer", "peer's", "against it", "target", "")
 RIGHT = (2, 4, 5)
-MARK = re.compile(r"(<!-- (benchmarks|scale): (\S+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+CHECKED = ("arithmetic", "million")
+"""The pieces that docs/scale.md is checked by."""
+MARK = re.compile(r"(<!-- (benchmarks|scale|arithmetic|checked): (\S+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
 def cells(piece: str, row: Facts) -> tuple[str, ...]:
@@ -121,7 +123,12 @@ def rewrite(document: Path) -> list[str]:
         named.append(mark[3])
         if not path.exists():
             return f"{mark[1]}`{path}` is not here yet.\n{mark[4]}"
-        make = markdown if mark[2] == "benchmarks" else scale.markdown
+        make = {
+            "benchmarks": markdown,
+            "scale": scale.markdown,
+            "arithmetic": arithmetic.markdown,
+            "checked": lambda found: markdown({name: found[name] for name in CHECKED if name in found}),
+        }[mark[2]]
         return f"{mark[1]}{make(json.loads(path.read_text(encoding='utf-8')))}{mark[4]}"
 
     document.write_text(MARK.sub(table, document.read_text(encoding="utf-8")), encoding="utf-8")

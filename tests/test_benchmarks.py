@@ -27,11 +27,17 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+APART = ("arithmetic", "million")
+"""Pieces that start processes, tested below."""
+
+
 def test_every_piece_gives_rows_and_the_file_holds_them(benchmarks, tmp_path, capsys):
     out = tmp_path / "found.json"
-    benchmarks.main(["--quick", "--device", "cpu", "--out", str(out)])
+    pieces = [name for name in benchmarks.PIECES if name not in APART]
+    only = [word for name in pieces for word in ("--only", name)]
+    benchmarks.main(["--quick", "--device", "cpu", "--out", str(out), *only])
     found = json.loads(out.read_text(encoding="utf-8"))
-    assert list(found) == list(benchmarks.PIECES)
+    assert list(found) == pieces
     for part in found.values():
         assert part["environment"]["torch"] == torch.__version__
         assert part["rows"] and all("value" in row or "note" in row for row in part["rows"])
@@ -55,3 +61,36 @@ def test_the_peer_of_a_step_notes_nothing(benchmarks):
     logits, y = torch.randn(2, 3), torch.tensor([0, 2])
     assert plain(logits, y, torch.tensor([0, 1])) == torch.nn.functional.cross_entropy(logits, y)
     assert plain.visits.sum() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_what_was_computed_is_what_is_measured(benchmarks, tmp_path):
+    """A checkpoint and the traffic of two processes are as large as the arithmetic of docs/scale.md says."""
+    rows = list(benchmarks.PIECES["arithmetic"](torch.device("cpu"), quick=True))
+    assert sum(row.peer == "computed" for row in rows) == 3
+    assert all(0.98 < row.ratio < 1.03 for row in rows if row.peer == "computed"), rows
+
+
+@pytest.mark.slow
+def test_a_set_is_stopped_killed_and_cleaned_within_its_memory(benchmarks, tmp_path):
+    """The million, small."""
+    out = tmp_path / "found.json"
+    benchmarks.main(["--only", "million", "--instances", "4000", "--device", "cpu", "--out", str(out)])
+    part = json.loads(out.read_text(encoding="utf-8"))["million"]
+    assert part["environment"]["command"] == "python -m benchmarks --only million --instances 4000"
+    rows = {row["what"]: row for row in part["rows"]}
+    assert "of epoch 2" in rows["4,000, until SIGTERM"]["note"]
+    assert "of epoch 3" in rows["4,000, until SIGKILL"]["note"]
+    assert rows["4,000, most memory of any of the three processes"]["met"]
+    assert rows["4,000, detection AUROC"]["value"] > 0.9
+
+
+def test_the_promise_counts_what_the_code_makes(benchmarks):
+    """Against tensors of another size than the one it counts by."""
+    promise, n = sys.modules["benchmarks.promise"], 777
+    method, ledger = promise.made("marvel", n=n), sys.modules["marvel.ledger"].Ledger(torch.zeros(n), None)
+    held = [tensor for tensor in (*method.remembered().values(), *ledger.state().values()) if len(tensor.shape) == 1]
+    bytes_of_instances = sum(tensor.nbytes for tensor in held if len(tensor) == n)
+    assert promise.checkpoint(n, 0) == bytes_of_instances
+    assert promise.clean(10**6, 64) > promise.training(10**6, 64) > 10**6 * (64 + promise.state())
