@@ -112,6 +112,23 @@ def test_a_loop_that_goes_on_forgets_the_epochs_after_its_checkpoint(tmp_path: P
     assert [line["epoch"] for line in RunFolder(tmp_path).metrics()] == [1, 2, 3, 4]
 
 
+def test_leftovers_of_another_loop_do_not_mix_in(tmp_path: Path) -> None:
+    other = Marvel(5, 2)
+    keep_ledger(tmp_path, other)
+    for _ in range(EPOCHS + 3):
+        other(torch.zeros(5, 2), torch.tensor([0, 1, 0, 1, 0]), torch.arange(5))
+        other.step()
+    found = trained(tmp_path)
+    save_run(tmp_path, found, TensorDataset(X, Y))
+    assert {len(kept["margin"]) for _, kept in RunFolder(tmp_path).ledger()} == {N}
+    save_run(tmp_path, found, TensorDataset(X, Y))  # once more, of the same loop
+    save_run(tmp_path, trained(), TensorDataset(X, Y), replace=True)
+    assert list(RunFolder(tmp_path).ledger()) == [] == RunFolder(tmp_path).metrics()
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(FolderError, match="not of a run"):
+        save_run(tmp_path, trained(), TensorDataset(X, Y), replace=True)
+
+
 def test_a_method_that_removes_nothing_lists_negative_margins(tmp_path: Path) -> None:
     found = trained(kind=CE, epochs=3)
     assert not found.removed.any()
@@ -253,7 +270,11 @@ def test_labels_at_hand_are_not_read_item_by_item() -> None:
     read_own(quiet, N, 3)
     read_own(asked, N, 3)
     read_own(told, N, 3, labels=[NAMES[y] for y in Y], names=NAMES)
-    assert (quiet.read, asked.read, told.read) == (0, N, 0)
+    assert quiet.read <= 10 and (asked.read, told.read) == (N, 0)
+    misleading = Targets()
+    misleading.targets = [1 - min(y, 1) for y in misleading.targets]
+    with pytest.raises(InvalidInput, match="labels="):
+        read_own(misleading, N, 3)
 
 
 def test_names_of_classes_and_columns_and_rows(criterion: Method, tmp_path: Path) -> None:

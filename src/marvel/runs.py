@@ -178,6 +178,9 @@ class RunFolder:
         if path.exists():
             lines = path.read_bytes().split(b"\n")[:-1]
             write_atomically(path, b"".join(line + b"\n" for line in lines[:epochs]))
+        for kept in _by_epoch(self.path / "ledger", "*.safetensors"):
+            if int(kept.stem) > epochs:
+                kept.unlink()
 
     # ------------------------------------------------------------ instances
 

@@ -33,6 +33,9 @@ from marvel.method import Indexed
 LABELS = ("labels", "label", "target", "targets", "y")
 """Keys and attributes that labels go by."""
 
+CHECKED = 8
+"""Items whose labels are compared with those that a dataset says it has."""
+
 Labels = npt.NDArray[np.int64]
 
 
@@ -148,6 +151,8 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
         known = None
     if known is None and labelled:
         known = [_label_of(data[i]) for i in range(n)]
+    elif labelled:
+        _check_labels(data, known, n)
     samples: Any = getattr(data, "samples", None)
     is_files = _length(samples) == n and isinstance(samples[0], tuple) and len(samples[0]) == 2
     return Found(
@@ -220,6 +225,17 @@ def _label_of(item: Any) -> Any:
             "items should be (x, y), or dicts with 'labels' or 'label': say the given labels with labels=..."
         )
     return found.item() if isinstance(found, Tensor | np.generic) else found
+
+
+def _check_labels(data: Any, known: Any, n: int) -> None:
+    """A few items have the labels that the dataset says it has; one that makes labels anew would mislead."""
+    for i in range(0, n, max(1, n // CHECKED)):
+        said = known[i].item() if isinstance(known[i], Tensor | np.generic) else known[i]
+        shown = _label_of(data[i])
+        if shown != said:
+            raise InvalidInput(
+                f"the dataset gives item {i} the label {shown}, and says that it is {said}: say which with labels=..."
+            )
 
 
 def _without_label(item: Any) -> Any:

@@ -45,15 +45,19 @@ def keep_ledger(folder: str | Path, criterion: Method, *, replace: bool = False)
 
 def is_kept(folder: RunFolder, criterion: Method) -> bool:
     """Whether the epochs in the folder are this criterion's."""
-    return any(isinstance(one, Keeper) and one.folder.path == folder.path for one in criterion.watchers)
+    places = [one.folder.path.resolve() for one in criterion.watchers if isinstance(one, Keeper)]
+    return folder.path.resolve() in places
 
 
 def make_room(folder: RunFolder, replace: bool) -> None:
     """See that the folder holds no finished run, or forget it; decisions that were made about it stay."""
     if folder.path.exists() and not folder.path.is_dir():
         raise FolderError(f"{folder.path} is a file: name a folder for the run")
-    if folder.config is None:
+    config = folder.config
+    if config is None:
         return
+    if not (isinstance(config.get("config"), dict) and isinstance(config.get("data"), dict)):
+        raise FolderError(f"{folder.path} holds a config.json that is not of a run: name another folder")
     if not replace:
         raise FolderError(f"{folder.path} holds a run already: name another folder, or say replace=True")
     folder.clear()

@@ -83,6 +83,7 @@ def save_run(
         kept = is_kept(place, criterion)
         if not kept:
             make_room(place, replace)
+            place.cut_metrics(0)  # of a loop that did not end
         origin = own.origin or _keep_looks(place, own, listed, ranked, keep)
         _write(place, criterion, own, origin, findings, place.metrics() if kept else [], dict(settings or {}))
         page = write_report(place) if report else None
