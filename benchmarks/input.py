@@ -31,7 +31,7 @@ from marvel.data.images import ImageFiles, read_image
 from marvel.prepare import prepare
 
 SIZE = 224
-SETS = {"340 x 256": (340, 256, 384), "1600 x 1200": (1600, 1200, 48)}
+SETS = {"340 x 256": (340, 256, 192), "1600 x 1200": (1600, 1200, 24)}
 """As WebVision is given out at its small size, and as cameras make them: width, height, how many."""
 FILES = "files + DataLoader"
 BATCH = 32
@@ -44,7 +44,7 @@ def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
         with TemporaryDirectory() as place:
             folder, out = Path(place) / "photos", Path(place) / "shards"
             write_jpegs(folder, n, width, height)
-            yield from of_one_size(name, folder, out, n, workers, 1 if quick else 9)
+            yield from of_one_size(name, folder, out, n, workers, 1 if quick else 5)
 
 
 def of_one_size(name: str, folder: Path, out: Path, n: int, workers: int, rounds: int) -> Iterator[Row]:
