@@ -239,6 +239,17 @@ def test_every_epoch_sees_other_parts(tmp_path, monkeypatch):
     assert len(seeds) == 3 * 24 == len(set(seeds)) and len({seed for seed, _ in seeds}) == 3
 
 
+def test_an_interrupted_run_sees_the_parts_it_would_have_seen(tmp_path):
+    miniature.webvision(tmp_path, labels=(0, 1, 2), each=4)
+    whole = state(Run(settings(tmp_path, workers=0)))
+    cut = Run(settings(tmp_path, workers=0), tmp_path / "run").steps()
+    for shown in cut:
+        if shown is not None and shown.epoch == 2:
+            break
+    cut.close()
+    assert torch.equal(state(Run(settings(tmp_path, workers=0), tmp_path / "run", resume=True)), whole)
+
+
 def test_the_preset_is_the_papers(tmp_path):
     miniature.webvision(tmp_path)
     data = datasets.load("webvision50", tmp_path)

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +184,29 @@ def test_several_processes_share_the_instances_as_they_share_others(shards, monk
             assert torch.equal(raw, whole[plan.indices(0, step)])
             seen.append(plan.indices(0, step))
     assert torch.equal(torch.cat(seen).sort().values, torch.arange(21))
+
+
+@pytest.mark.slow
+@pytest.mark.dist
+def test_two_processes_train_on_shards_as_one_does(tmp_path):
+    """Through torchrun, with random parts of images: the same cuts, whoever makes them. BatchNorm would differ."""
+    miniature.webvision(tmp_path, labels=(0, 1, 2), each=4)
+    prepare(datasets.listing("webvision50", tmp_path), tmp_path / "webvision50", rows=10)
+    words = [
+        *("train", "--data", str(tmp_path / "webvision50"), "--size", "16", "--network", "cnn4", "--epochs", "3"),
+        *("--batch", "8", "--lr", "0.01", "--device", "cpu", "--workers", "0", "--warmup", "1", "--quiet", "--out"),
+    ]
+    root = Path(__file__).resolve().parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "marvel"]
+    for start, out in (([sys.executable, "-m", "marvel"], "one"), (launch, "two")):
+        done = subprocess.run(
+            [*start, *words, str(tmp_path / out)], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    one, two = (RunFolder(tmp_path / name).instances() for name in ("one", "two"))
+    assert one["id"].tolist() == two["id"].tolist() and len(set(one["id"])) == 24
+    assert np.abs(one["quality"] - two["quality"]).max() < 1e-5 and one["quality"].std() > 0.01
 
 
 def test_random_parts_are_the_same_from_shards_and_from_files(tmp_path):
