@@ -19,8 +19,9 @@ from marvel.export import export
 from marvel.report.page import write_page
 from marvel.review.decisions import Change, Decisions, read_decisions
 from marvel.runs import FORMAT, RunFolder
-from soaking import note, seed, times
+from soaking import NOTES, note, seed, times
 
+pytestmark = pytest.mark.timeout(300 if NOTES is None else 7200)
 PROMISE = "Damaged files are noticed, and the last good state is used"
 FORMATS = Path(__file__).parent / "formats"
 

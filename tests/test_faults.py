@@ -25,9 +25,10 @@ from marvel.results import add, records
 from marvel.review.decisions import Change, Decisions, read_decisions
 from marvel.run import Run, train
 from marvel.runs import RunFolder
-from soaking import note, seed, times
+from soaking import NOTES, note, seed, times
 from test_damage import FORMATS
 
+pytestmark = pytest.mark.timeout(300 if NOTES is None else 7200)
 DISK = "A full disk or a read-only folder leaves what was there, and says which file"
 N = 60
 

@@ -30,8 +30,9 @@ from marvel.networks import build
 from marvel.networks.weights import load_weights
 from marvel.results import records
 from marvel.runs import RunFolder
-from soaking import note, seed, times
+from soaking import NOTES, note, seed, times
 
+pytestmark = pytest.mark.timeout(300 if NOTES is None else 7200)
 PROMISE = "Hostile and broken files are refused in one line"
 COUNT = times(25, 400)
 HARD = settings(max_examples=COUNT, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -18,9 +18,10 @@ from marvel.review.decisions import Decisions
 from marvel.review.server import create_app, listen, serve
 from marvel.runs import RunFolder
 from shapes import Planted, plant
-from soaking import note, times
+from soaking import NOTES, note, times
 from test_review import HOST, TOKEN, ask
 
+pytestmark = pytest.mark.timeout(300 if NOTES is None else 7200)
 PROMISE = "The review server answers or refuses whatever it is sent"
 LOAD = "The review server under load loses nothing"
 

@@ -55,7 +55,8 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        _name(error, path)
+        raise
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -64,6 +65,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _name(error: OSError, path: Path) -> None:
+    """Which file it was: a write to a full disk does not say."""
+    if error.errno is not None:
+        error.filename = str(path)
 
 
 def as_json(facts: Any, indent: int | None = None, compact: bool = False) -> bytes:
@@ -159,7 +166,8 @@ class RunFolder:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
+            _name(error, path)
+            raise
 
     def metrics(self) -> list[Facts]:
         """The epochs so far; a line cut short by a crash is left out."""
