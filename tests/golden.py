@@ -52,6 +52,11 @@ FORMS: dict[str, list[dict[str, Any]]] = {
         {"warmup": 1, "wait": 2, "skip_removed": True},
     ],
     "marvel+": [{"warmup": 1, "wait": 2, "statistics": "epoch"}, {"warmup": 1, "wait": 2, "among": "all"}],
+    "marvel-semi": [
+        {"warmup": 1, "wait": 1, "by_weight": False, "tau": 0.4, "over": 2.0},
+        {"warmup": 1, "wait": 1, "guesses": False, "back": None},
+        {"warmup": 1, "removal": False, "strong": False},
+    ],
     "mentornet": [{"form": "dd", "percentile": 0.6, "labelled": 0.5, "mentor_steps": 100}],
     "npcl": [{"burn_in": 1, "threshold": "batch"}],
     "sce": [{"A": -9.21}],

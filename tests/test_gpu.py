@@ -88,6 +88,17 @@ def test_captured_equals_plain_to_the_bit(method, deterministic):
     assert_same(ours, finished(Run(settings(method, fast=False), data=small())))
 
 
+@pytest.mark.parametrize(
+    "options", [{"by_weight": False}, {"guesses": False, "back": None}, {"removal": False}], ids=str
+)
+def test_the_forms_of_marvel_semi_are_captured_too(options, deterministic):
+    asked = settings("marvel-semi", options={"warmup": 1, "wait": 1, **options})
+    captured = Run(asked, data=small())
+    ours = finished(captured)
+    assert isinstance(captured.trainer.steps, Captured) and captured.trainer.steps.graph is not None
+    assert_same(ours, finished(Run(asked.but(fast=False), data=small())))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_streamed_steps_are_captured_and_equal_resident_ones(workers, deterministic):
     streamed = Run(settings("marvel+", source="streamed", workers=workers), data=small())
@@ -97,7 +108,7 @@ def test_streamed_steps_are_captured_and_equal_resident_ones(workers, determinis
 
 
 def test_packed_runs_equal_runs_alone(deterministic):
-    names = ["ce", "marvel", "marvel+", "npcl"]
+    names = ["ce", "marvel", "marvel+", "marvel-semi", "npcl"]
     runs = [Run(settings(name, seed=k), data=small()) for k, name in enumerate(names)]
     for _ in pack(run.steps() for run in runs):
         pass
@@ -105,8 +116,9 @@ def test_packed_runs_equal_runs_alone(deterministic):
         assert_same(state(runs[k]), finished(Run(settings(name, seed=k), data=small())))
 
 
-def test_a_step_waits_for_nothing():
-    run = Run(settings("marvel+", fast=False), data=small())
+@pytest.mark.parametrize("method", ["marvel+", "marvel-semi"])
+def test_a_step_waits_for_nothing(method):
+    run = Run(settings(method, fast=False), data=small())
     steps = run.steps()
     next(steps)
     torch.cuda.synchronize()

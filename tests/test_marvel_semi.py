@@ -11,9 +11,15 @@ from scipy import stats
 from torch import Tensor
 
 from marvel import Batch, InvalidInput, MarvelSemi, drawn
-from marvel.config import Config
+from marvel.clean.run import CleanRun
+from marvel.config import Config, as_plain, filled
 from marvel.data import Data
+from marvel.experiment import Cell, Experiment
+from marvel.fast import pack
+from marvel.integrations.sklearn import MarvelClassifier
 from marvel.method import Seen
+from marvel.presets import PRESETS
+from marvel.report.ablation import ablation, controls, course
 from marvel.run import Run, train
 from toy import FEATURES, network, problem
 
@@ -391,3 +397,92 @@ def test_accuracy_is_the_teachers() -> None:
     assert run.record is not None
     hits = teacher.eval()(run.data.test_x).argmax(1) == run.data.test_y
     assert run.record["final"]["test_accuracy"] == pytest.approx(float(hits.double().mean()))
+
+
+def test_packed_runs_equal_runs_alone() -> None:
+    asked = [
+        config("marvel-semi", 4, warmup=1, wait=1),
+        config("ce", 4),
+        config("marvel-semi", 4, warmup=1).but(seed=2),
+    ]
+    packed = [Run(one, data=blobs()) for one in asked]
+    for _ in pack(run.steps() for run in packed):
+        pass
+    for one, run in zip(asked, packed, strict=True):
+        alone = train(one, data=blobs())
+        states = [of.trainer.state(of.method)[0] for of in (alone, run)]
+        assert all(torch.equal(states[0][name].nan_to_num(), states[1][name].nan_to_num()) for name in states[0])
+
+
+def test_the_estimator_predicts_by_the_teacher() -> None:
+    x, y, clean = problem(150, CLASSES, noise=0.4, seed=2)
+    model = MarvelClassifier("marvel-semi", epochs=20, lr=0.02, method_params={"warmup": 3}).fit(x.numpy(), y.numpy())
+    assert len(model.networks_) == 2
+    teacher = model.networks_[1].eval()
+    logits = model.criterion_.predict(model.networks_, model._views.plain(x))
+    assert torch.equal(logits, teacher(model._views.plain(x)))
+    removed = torch.from_numpy(model.removed_)
+    assert (removed == ~clean).float().mean() > 0.9
+    found = {issue.index: issue.suggested for issue in model.find_label_issues()}
+    guesses = model.criterion_.guess.argmax(1).tolist()
+    assert all(found[i] == str(guesses[i]) for i in removed.nonzero().squeeze(1).tolist() if guesses[i] != y[i])
+
+
+def test_clean_suggests_what_is_guessed(tmp_path: Any) -> None:
+    run = CleanRun(config("marvel-semi", 16, warmup=4), tmp_path / "run", data=blobs(240), canaries=30)
+    for _ in run.steps():
+        pass
+    assert run.record is not None
+    columns, guess = run.instances(), run.method.competitor.numpy()  # type: ignore[union-attr]
+    others = ~columns["canary"]
+    assert (columns["suggested"] == guess)[others].all() and "returned_at" in columns
+    assert run.record["final"]["suggestion_accuracy"] > 0.8
+
+
+def test_its_protocol_is_its_own_where_none_is_given() -> None:
+    """The problem's learning rate is for methods that need it high; a warm-up tuned for MARVEL is not its own."""
+    found = filled(Config(data="cifar10", method="marvel-semi"), PRESETS["cifar10"])
+    assert (found.lr, found.schedule, found.options["warmup"]) == (0.02, "cosine", "auto")
+    digits = filled(Config(data="digits", method="marvel-semi"), PRESETS["digits"])
+    assert (digits.lr, digits.schedule) == (0.01, "drops") and digits.drops == ()
+    told = Config(data="cifar10", method="marvel-semi", lr=0.1, drops=(50,), options={"warmup": 9})
+    assert filled(told, PRESETS["cifar10"]) == told.but(network="resnet32", epochs=120)
+    usual = filled(Config(data="cifar10", method="marvel"), PRESETS["cifar10"])
+    assert (usual.lr, usual.schedule, usual.options["warmup"]) == (0.1, "drops", 30)
+
+
+# ------------------------------------------------------------ its tables
+
+
+def test_tables_say_what_was_not_run() -> None:
+    cells = tuple(
+        Cell("blobs", f"{rate:.0%}", row, Config(data="digits", noise="symmetric", rate=rate, method=row))
+        for row, rate in (("ce", 0.2), ("marvel-semi", 0.2), ("marvel-semi", 0.4))
+    )
+    asked = as_plain(cells[1].config.facts())
+    record = {"asked": asked, "config": as_plain(cells[1].resolved.facts()), "final": {"test_accuracy": 0.91}}
+    lines = ablation(Experiment("mine", "Mine", cells), [record]).splitlines()
+    assert lines == [
+        "| blobs | 20% | 40% |",
+        "| --- | --- | --- |",
+        "| ce | not run |  |",
+        "| marvel-semi | 91.0 (–, 1) | not run |",
+    ]
+    told = {**record, "asked": asked | {"options": {"back": None}}, "final": {"test_accuracy": 0.93}}
+    assert controls([record, told, told]).splitlines()[2:] == [
+        "| marvel-semi | 91.0 (–, 1) |",
+        "| marvel-semi (back none) | 93.0 (0.0, 2) |",
+    ]
+
+
+def test_the_course_of_a_run() -> None:
+    run = train(config("marvel-semi", 10, warmup=2, wait=1, back=1, ramp=2), data=blobs())
+    asked = as_plain(config("marvel-semi", 10).facts())
+    rows = course([{"asked": asked, **(run.record or {})}]).splitlines()[2:]
+    assert len(rows) == 2
+    cells = [cell.strip() for cell in rows[-1].strip("|").split("|")]
+    removed, clean = run.method.removed, run.clean
+    assert clean is not None
+    counts = [10, (clean & ~removed).sum(), (~clean & ~removed).sum(), removed.sum()]
+    assert [int(cell) for cell in cells[:4]] == [int(count) for count in counts]
+    assert course([]) == "Not run yet."

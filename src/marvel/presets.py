@@ -18,10 +18,10 @@ class Preset:
     warmup: int | str = "auto"
 
     def drops_for(self, method: str) -> tuple[int, ...]:
-        return self.marvel_drops if method in PAPERS else self.drops
+        return self.marvel_drops if method.startswith("marvel") else self.drops
 
     def warmup_for(self, method: str) -> int | str:
-        return self.warmup if method in PAPERS else "auto"
+        return "auto" if method == "marvel-semi" else self.warmup
 
     def lr_for(self, method: str) -> float:
         """At 80 % noise, marvel-semi learns nothing with 0.1."""
@@ -29,10 +29,6 @@ class Preset:
 
     def schedule_for(self, method: str) -> str:
         return "cosine" if method == "marvel-semi" and self.drops else "drops"
-
-
-PAPERS = ("marvel", "marvel+")
-"""The methods that the paper tuned."""
 
 
 BINARY = Preset("resnet18", 100, 0.01, (75, 90), (75, 90), warmup=15)

@@ -6,7 +6,7 @@ from marvel.config import Config, options_of
 from marvel.data.core import Data
 from marvel.data.images import LARGEST
 from marvel.methods import METHODS
-from marvel.presets import PRESETS
+from marvel.presets import PRESETS, Preset
 from marvel.run import device_for
 
 CPU_SIZE = 32
@@ -29,16 +29,21 @@ def suited(config: Config, data: Data, given: set[str]) -> Config:
     image = len(data.shape) == 3
     if image and min(data.shape[1:]) >= SMALL and device_for(config.device) == "cpu":
         # The paper's networks take hours on a CPU.
-        chosen |= {"network": "cnn4-bn", "lr": 0.02}
-        if config.epochs is None:
-            chosen |= {"epochs": 40, "drops": (30,)}
+        chosen |= usual(Preset("cnn4-bn", 40, 0.02, (30,), (30,)), config)
     elif image and SMALL <= min(data.shape[1:]) <= 64 and config.data not in PRESETS:
-        chosen |= {"network": "resnet32", "lr": 0.1}
-        if config.epochs is None:
-            chosen |= {"epochs": 120, "drops": (80, 100)}
+        chosen |= usual(Preset("resnet32", 120, 0.1, (80, 100), (80, 100)), config)
     if data.origin is not None and data.origin.kind in ("folder", "listed", "shards", "paths") and image:
         chosen["size"] = data.shape[-1]  # as it was read, whatever device goes on with it
     options = dict(config.options)
     if "warmup" in options_of(METHODS[config.method]):
         options.setdefault("warmup", "auto")
     return config.but(**{name: value for name, value in chosen.items() if name not in given}, options=options)
+
+
+def usual(preset: Preset, config: Config) -> dict[str, Any]:
+    """Network, learning rate and, unless the epochs are given, how long and on which schedule."""
+    chosen: dict[str, Any] = {"network": preset.network, "lr": preset.lr_for(config.method)}
+    if config.epochs is None:
+        schedule = preset.schedule_for(config.method)
+        chosen |= {"epochs": preset.epochs, "drops": preset.drops, "schedule": schedule}
+    return chosen

@@ -140,9 +140,13 @@ def _affine(x: Tensor, u: Tensor) -> Tensor:
     cos, sin = angle.cos(), angle.sin()
     shift = _around(u[:, 2:], 2 * SHIFT)  # the grid's coordinates run over a length of 2
     # The grid is scaled to a square; the ratios keep a rotation a rotation where the image is none.
-    along = torch.stack((cos, (cos * shear - sin) * (height / width), shift[:, 0]), dim=1)
-    down = torch.stack((sin * (width / height), sin * shear + cos, shift[:, 1]), dim=1)
-    grid = F.affine_grid(torch.stack((along, down), dim=1), list(x.shape), align_corners=False)
+    along = (cos, (cos * shear - sin) * (height / width), shift[:, 0])
+    down = (sin * (width / height), sin * shear + cos, shift[:, 1])
+    across = (2 * torch.arange(width, device=x.device) + 1) / width - 1
+    below = ((2 * torch.arange(height, device=x.device) + 1) / height - 1)[:, None]
+    # By hand: F.affine_grid would multiply matrices, which autocast does in bfloat16, out by part of a pixel.
+    a, b = ([of[:, None, None] for of in line] for line in (along, down))
+    grid = torch.stack([a[0] * across + a[1] * below + a[2], b[0] * across + b[1] * below + b[2]], dim=3)
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 

@@ -22,7 +22,7 @@ from marvel.errors import DataError, InvalidInput, MarvelError, pick
 from marvel.experiment import Experiment
 from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
-from marvel.report.ablation import ablation, controls
+from marvel.report.ablation import ablation, controls, course
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.outside import outside
@@ -223,6 +223,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "experiment": lambda path: experiment(path),
     "ablation": lambda path: ablation(*_measured(path)),
     "controls": lambda path: controls(read_records(path)),
+    "course": lambda path: course(read_records(path)),
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
     "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),
