@@ -228,7 +228,8 @@ def open_npz(path: Path) -> dict[str, Array]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
-                check_room(path, sum(member.file_size for member in archive.zip.infolist()))
+                members = archive.zip.infolist() if archive.zip else []
+                check_room(path, sum(member.file_size for member in members))
                 return {key: archive[key] for key in archive.files}
     except DataError:
         raise
