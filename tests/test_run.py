@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import marvel
-from marvel import METHODS, noise
+from marvel import METHODS, networks, noise
 from marvel.config import Config
 from marvel.data import Data
 from marvel.errors import InvalidInput, MarvelError, UnknownName
@@ -444,3 +444,21 @@ def test_threads_are_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
     Run(settings(threads=3), data=toy())
     Run(settings(), data=toy())
     assert asked == [3, 1]
+
+
+# ------------------------------------------------------------ the network it leaves
+
+
+@pytest.mark.parametrize("method", ["marvel", "marvel-semi"])
+def test_the_network_of_the_folder_gives_the_accuracy_of_the_record(method: str, tmp_path: Path) -> None:
+    """Of `marvel-semi` that is the teacher."""
+    data = toy()
+    train(settings(method=method, epochs=3), tmp_path / "run", data=data)
+    network = networks.build("mlp", 3, data.shape)
+    networks.load_weights(network, tmp_path / "run" / "network.safetensors")
+    network.eval()
+    run = Run(settings(method=method, epochs=3), data=data)
+    with torch.no_grad():
+        right = (network(run.trainer.views.plain(data.test_x)).argmax(1) == data.test_y).float().mean()
+    record = RunFolder(tmp_path / "run").record
+    assert record is not None and float(right) == pytest.approx(record["final"]["test_accuracy"])

@@ -184,6 +184,8 @@ class Method(Memory):
     """How many moving averages of the network it keeps; they come after the trained ones in `networks`."""
     decay = 0.999
     """How slowly the averages follow; 1: not at all, for a method that sets them itself."""
+    answers = 0
+    """Which of them, trained or averaged, answers: `predict` asks it, and a run keeps it at its end."""
     averages_train = False
     """Whether the averages too are shown training batches: then they normalise over these, as in training, and keep
     BatchNorm statistics of their own. By default they are in evaluation mode and follow the network's statistics."""
@@ -282,7 +284,7 @@ class Method(Memory):
 
     def predict(self, networks: Networks, x: Tensor) -> Tensor:
         """The logits of instances."""
-        logits: Tensor = networks[0](x)
+        logits: Tensor = networks[self.answers](x)
         return logits
 
     def judged(self, networks: Networks, x: Tensor) -> Tensor:

@@ -194,6 +194,7 @@ class Run:
 
     def write(self, folder: RunFolder, record: Facts) -> None:
         folder.write_instances(self.instances())
+        folder.write_network(self.trainer.every_network[self.method.answers].state_dict())
         folder.record = record
 
     def results(self, lines: list[Facts]) -> Facts:

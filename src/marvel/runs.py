@@ -1,18 +1,19 @@
 """The run folder: the only module that knows the file names inside it.
 
-    config.json        the resolved settings, with versions, hardware, data fingerprint and realised noise
-    metrics.jsonl      a line an epoch
-    record.json        settings, final numbers and thinned curves: small, what `results/` collects
-    instances.parquet  what is known of each instance at the end
-    ledger/            optional: margin and weight of every instance, a file an epoch, in half precision
-    checkpoint/        safetensors + JSON with checksums: the newest, and the one before it
-    clean.json         of `marvel clean`: where the data came from, what was found in it, and the estimates
-    issues.csv         of `marvel clean`: the suspect labels, the most suspect first
-    shown.parquet      of `marvel.save_run`: the most suspect instances of a loop of one's own, as a person sees them
-    report.html        the run as a page
-    decisions.sqlite   of `marvel review`: what was decided about the suspect labels
-    decisions.jsonl    a second copy of that, with a checksum a line
-    <stage>/           the run folder of a training that came before
+    config.json          the resolved settings, with versions, hardware, data fingerprint and realised noise
+    metrics.jsonl        a line an epoch
+    record.json          settings, final numbers and thinned curves: small, what `results/` collects
+    instances.parquet    what is known of each instance at the end
+    network.safetensors  the trained network
+    ledger/              optional: margin and weight of every instance, a file an epoch, in half precision
+    checkpoint/          safetensors + JSON with checksums: the newest, and the one before it
+    clean.json           of `marvel clean`: where the data came from, what was found in it, and the estimates
+    issues.csv           of `marvel clean`: the suspect labels, the most suspect first
+    shown.parquet        of `marvel.save_run`: the most suspect instances of a loop of one's own, as a person sees them
+    report.html          the run as a page
+    decisions.sqlite     of `marvel review`: what was decided about the suspect labels
+    decisions.jsonl      a second copy of that, with a checksum a line
+    <stage>/             the run folder of a training that came before
 
 Files are written under a temporary name, synced and renamed, so that a crash leaves the old one. No pickle.
 """
@@ -92,7 +93,7 @@ class RunFolder:
     def clear(self) -> None:
         """Forget the run and its stages: remove the files it wrote, and nothing else."""
         written = ["config.json", "metrics.jsonl", "record.json", "instances.parquet", "clean.json", "issues.csv"]
-        written += ["shown.parquet"]
+        written += ["network.safetensors", "shown.parquet"]
         for pattern in (*written, "ledger/*.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
@@ -195,6 +196,14 @@ class RunFolder:
     def write_instances(self, columns: Mapping[str, Any]) -> None:
         """instances.parquet: one row an instance."""
         _write_parquet(self.path / "instances.parquet", columns)
+
+    def write_network(self, tensors: Mapping[str, Tensor]) -> None:
+        """network.safetensors: the trained network, for `--weights` or a program of one's own."""
+        from safetensors.torch import save
+
+        # Copies: weights that a network uses twice would be one piece of memory under two names, which is refused.
+        copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        write_atomically(self.path / "network.safetensors", save(copies))
 
     def write_shown(self, rows: Sequence[int], pictures: Sequence[bytes | None], fields: Sequence[Facts]) -> None:
         """shown.parquet: what some instances look like."""

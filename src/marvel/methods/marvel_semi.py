@@ -84,6 +84,7 @@ class MarvelSemi(Marvel):
     """
 
     averaged = 1
+    answers = 1  # the teacher
     averages_train = True
 
     guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
@@ -261,10 +262,6 @@ class MarvelSemi(Marvel):
             self.warm.fill_(self.epoch)
 
     # ------------------------------------------------------------ what came of it
-
-    def predict(self, networks: Networks, x: Tensor) -> Tensor:
-        logits: Tensor = networks[1](x)
-        return logits
 
     @property
     def used(self) -> Tensor:
