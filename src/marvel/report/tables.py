@@ -300,7 +300,7 @@ def _named(records: Sequence[Record]) -> list[tuple[list[Record], str]]:
         own = {
             key: value
             for key, value in here["options"].items()
-            if any(other["options"].get(key) != value for other in alike)
+            if any(key not in other["options"] or other["options"][key] != value for other in alike)
         }
         said = ", ".join(f"{key} {value}" for key, value in own.items())
         name = NAMES.get(here["method"], here["method"])
