@@ -48,7 +48,7 @@ def measured(folder: Path, n: int, device: torch.device) -> Iterator[Row]:
     every = min(EVERY, max(1, n // BATCH // 4))
     run, done = folder / "run", []
     for epoch, number in ((STOPPED, signal.SIGTERM), (KILLED, signal.SIGKILL), (None, None)):
-        done.append(session(folder, run, device, every, epoch, number))
+        done.append(stretch(folder, run, device, every, epoch, number))
         if number is not None:
             at = RunFolder(run).load_checkpoint()
             if at is None or not at[2].get("step"):
@@ -64,15 +64,15 @@ def measured(folder: Path, n: int, device: torch.device) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class Session:
+class Stretch:
     seconds: float
     peak: int | None
     """The most memory it took, in bytes."""
 
 
-def session(
+def stretch(
     folder: Path, run: Path, device: torch.device, every: int, epoch: int | None, number: signal.Signals | None
-) -> Session:
+) -> Stretch:
     """One process of `marvel clean`, which is sent a signal in the midst of an epoch."""
     words = ["clean", str(folder / "x.npy"), "--labels", str(folder / "y.npy"), "--out", str(run), "--quiet"]
     words += ["--network", NETWORK, "--epochs", str(EPOCHS), "--batch", str(BATCH), "--lr", "0.05"]
@@ -91,7 +91,7 @@ def session(
     expected = {signal.SIGTERM: 130, signal.SIGKILL: -signal.SIGKILL, None: 0}[number]
     if process.returncode != expected:
         raise RuntimeError(f"marvel clean ended with {process.returncode}, expected {expected}: {said[-2000:]}")
-    return Session(time.perf_counter() - began, max(peaks, default=None))
+    return Stretch(time.perf_counter() - began, max(peaks, default=None))
 
 
 def watch(process: "subprocess.Popen[str]", peaks: list[int]) -> None:
@@ -133,7 +133,7 @@ def write(folder: Path, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return clean
 
 
-def memory_of(n: int, done: list[Session]) -> Iterator[Row]:
+def memory_of(n: int, done: list[Stretch]) -> Iterator[Row]:
     """Beside the promise; a process without data tells what Python and torch take by themselves."""
     peaks = [one.peak for one in done if one.peak is not None]
     if not peaks:
