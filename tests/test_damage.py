@@ -72,6 +72,19 @@ def test_a_damaged_ledger_is_noticed_and_never_believed(kind: str, tmp_path: Pat
     note(PROMISE, files_damaged=trials, seed=started)
 
 
+def test_a_column_that_has_another_name_now_is_noticed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_instances({"index": np.arange(9), "quality": np.arange(9.0)})
+    file = tmp_path / "instances.parquet"
+    for _ in range(file.read_bytes().count(b"quality")):
+        whole = file.read_bytes()
+        file.write_bytes(whole.replace(b"quality", b"qualkty"))
+        with pytest.raises(FolderError, match="is damaged"):
+            folder.instances()
+        file.write_bytes(whole)
+    assert folder.instances(["quality", "nothing"]).keys() == {"quality"}
+
+
 def test_damaged_results_are_written_anew_from_the_last_checkpoint(tmp_path: Path) -> None:
     place = tmp_path / "place"
     shutil.copytree(FORMATS / str(FORMAT), place)
@@ -134,6 +147,17 @@ def test_a_damaged_database_is_made_again_from_its_copy(tmp_path: Path) -> None:
     note(PROMISE, databases_damaged=trials, databases_made_again_in_full=restored, seed=started)
 
 
+def test_a_text_that_is_none_any_more_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.sqlite"
+    expected = decided(path, 5)
+    content = path.read_bytes()
+    assert b"reviewer 0" in content
+    path.write_bytes(content.replace(b"reviewer 0", b"review\xff\xff 0", 1))
+    assert len(read_decisions(path)) == 8
+    with Decisions(path, of="abc") as decisions:
+        assert decisions.since(0) == expected and decisions.restored is not None
+
+
 def test_a_damaged_copy_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "decisions.sqlite"
     expected = decided(path, 20)
@@ -145,6 +169,9 @@ def test_a_damaged_copy_is_written_anew(tmp_path: Path) -> None:
         with Decisions(path, of="abc") as decisions:
             assert decisions.since(0) == expected and decisions.restored is None
         assert copy.read_bytes() == whole
+    copy.write_bytes(whole[:-1])
+    Decisions(path, of="abc").close()
+    assert copy.read_bytes() == whole
     copy.unlink()  # as in a folder of an older version
     Decisions(path, of="abc").close()
     assert copy.read_bytes() == whole

@@ -67,6 +67,16 @@ def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Plante
     note(PROMISE, requests_made_up_from_the_schema=len(tried))
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 10**40])
+def test_numbers_beyond_all_counting_are_refused(number: int, folder: RunFolder, planted: Planted) -> None:
+    with Decisions(folder.decisions_file) as decisions:
+        client = ask(create_app(folder, decisions, Pictures(planted), TOKEN))  # type: ignore[arg-type]
+        for path in ("changes?since=", "instances?after=", "instances?given=", "instances/", "pictures/"):
+            assert client.get(f"/api/{path}{number}").status_code in (400, 422), path
+        change = {"index": 1, "action": "keep", "version": number}
+        assert client.post("/api/decide", json={"who": "me", "changes": [change]}).status_code == 422
+
+
 @pytest.mark.parametrize(
     "path",
     [
