@@ -36,6 +36,7 @@ def folder(tmp_path: Path, planted: Planted) -> RunFolder:
     return write_cleaned(tmp_path / "run", planted.given, planted.truth, planted.ids)
 
 
+@pytest.mark.slow
 def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Planted) -> None:
     schemathesis = pytest.importorskip("schemathesis")
     tried: list[int] = []
@@ -167,6 +168,7 @@ def test_a_body_larger_than_allowed_is_not_read(folder: RunFolder, planted: Plan
         assert b" 200 " in raw(port, "GET /api/run HTTP/1.1")[:20]
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_at_once_and_two_reviewers(folder: RunFolder, planted: Planted) -> None:
     """Everybody is answered, and what two people decide at once is there once, in an order that both agree on."""
     import httpx2 as httpx
