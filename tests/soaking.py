@@ -47,7 +47,7 @@ def note(promise: str, **figures: Any) -> None:
 
 
 def collect(notes: Path) -> dict[str, Any]:
-    """Numbers are summed, those named `slowest...` are the largest; seeds are listed."""
+    """Numbers are summed, of `slowest...` and `...at_once` the largest is taken; seeds are listed."""
     sys.path.insert(0, str(ROOT / "src"))
     import torch
 
@@ -61,13 +61,14 @@ def collect(notes: Path) -> dict[str, Any]:
         for key, value in told.items():
             if key == "seed":
                 promise.setdefault("seeds", []).append(value)
-            elif key.startswith("slowest"):
+            elif key.startswith("slowest") or key.endswith("at_once"):
                 promise[key] = max(value, promise.get(key, 0))
             else:
                 promise[key] = value + promise.get(key, 0)
     environment = {"marvel": marvel.__version__, "commit": commit(), "python": platform.python_version()}
     environment |= {"torch": torch.__version__, "platform": platform.platform(), "cores": os.cpu_count()}
-    return {"environment": environment, "promises": found}
+    # What a reader of the figures must know besides.
+    return {"environment": environment, "remark": os.environ.get("MARVEL_SOAK_REMARK", ""), "promises": found}
 
 
 def rendered(record: dict[str, Any]) -> str:
@@ -75,7 +76,8 @@ def rendered(record: dict[str, Any]) -> str:
     where = record["environment"]
     lines = [
         f"\nMarvel {where['marvel']} at {where['commit'][:12]}, Python {where['python']}, torch {where['torch']}, "
-        f"{where['cores']} cores ({where['platform']}).\n",
+        f"{where['cores']} cores ({where['platform']}). {record['remark']}".rstrip()
+        + "\n",
         "| promise | what was tried |",
         "| --- | --- |",
     ]

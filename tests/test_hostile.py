@@ -34,7 +34,7 @@ from soaking import NOTES, note, seed, times
 
 pytestmark = pytest.mark.timeout(300 if NOTES is None else 7200)
 PROMISE = "Hostile and broken files are refused in one line"
-COUNT = times(25, 400)
+COUNT = times(8, 400)
 HARD = settings(max_examples=COUNT, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 

@@ -36,6 +36,7 @@ def folder(tmp_path: Path, planted: Planted) -> RunFolder:
     return write_cleaned(tmp_path / "run", planted.given, planted.truth, planted.ids)
 
 
+@pytest.mark.slow
 def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Planted) -> None:
     schemathesis = pytest.importorskip("schemathesis")
     tried: list[int] = []
@@ -65,6 +66,16 @@ def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Plante
                     attempt()
         assert {200, 422} <= set(tried)
     note(PROMISE, requests_made_up_from_the_schema=len(tried))
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 10**40])
+def test_numbers_beyond_all_counting_are_refused(number: int, folder: RunFolder, planted: Planted) -> None:
+    with Decisions(folder.decisions_file) as decisions:
+        client = ask(create_app(folder, decisions, Pictures(planted), TOKEN))  # type: ignore[arg-type]
+        for path in ("changes?since=", "instances?after=", "instances?given=", "instances/", "pictures/"):
+            assert client.get(f"/api/{path}{number}").status_code in (400, 422), path
+        change = {"index": 1, "action": "keep", "version": number}
+        assert client.post("/api/decide", json={"who": "me", "changes": [change]}).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -157,6 +168,7 @@ def test_a_body_larger_than_allowed_is_not_read(folder: RunFolder, planted: Plan
         assert b" 200 " in raw(port, "GET /api/run HTTP/1.1")[:20]
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_at_once_and_two_reviewers(folder: RunFolder, planted: Planted) -> None:
     """Everybody is answered, and what two people decide at once is there once, in an order that both agree on."""
     import httpx2 as httpx

@@ -36,6 +36,9 @@ from marvel.held import alive
 TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
 """What a file is called while it is written, with the number of the process."""
 
+SHAPE = "marvel.columns"
+"""Under what name instances.parquet keeps the checksum of its columns."""
+
 Facts: TypeAlias = dict[str, Any]
 """What JSON can hold."""
 
@@ -222,9 +225,12 @@ class RunFolder:
         if not path.exists():
             raise FolderError(f"{path} is missing: the run has not finished; go on with --resume")
         try:
-            if columns is not None:
-                columns = [name for name in pyarrow.parquet.read_schema(path).names if name in columns]
-            table = pyarrow.parquet.read_table(path, columns=columns, page_checksum_verification=True)
+            file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
+            schema = file.schema_arrow
+            shape = _shape(schema, file.metadata.num_rows)
+            if (schema.metadata or {}).get(SHAPE.encode(), shape.encode()) != shape.encode():
+                raise ValueError("the checksum of its columns does not match")
+            table = file.read(None if columns is None else [name for name in schema.names if name in columns])
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise FolderError(f"{path} is damaged: {error}; --resume writes it anew from the last checkpoint") from None
         if rows is not None:
@@ -347,7 +353,10 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     import pyarrow.parquet
 
     sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink, write_page_checksum=True)
+    table = pyarrow.table(dict(columns))
+    # Pages have checksums of their own; what the columns are called has none.
+    table = table.replace_schema_metadata({SHAPE: _shape(table.schema, table.num_rows)})
+    pyarrow.parquet.write_table(table, sink, write_page_checksum=True)
     write_atomically(path, sink.getvalue().to_pybytes())
 
 
@@ -361,6 +370,12 @@ def _half(margin: Tensor) -> Tensor:
 def _by_epoch(folder: Path, pattern: str) -> list[Path]:
     """The files that are named by an epoch, in the order of the epochs."""
     return sorted((path for path in folder.glob(pattern) if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def _shape(schema: Any, rows: int) -> str:
+    """Of a table: a checksum of how many rows it has, and what columns."""
+    said = [rows, *([field.name, str(field.type)] for field in schema)]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _digest_of(tensors: Mapping[str, Tensor]) -> str:

@@ -5,6 +5,7 @@ numbers or strings, one per instance; without class names the classes are the la
 """
 
 import difflib
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -228,8 +229,8 @@ def open_npz(path: Path) -> dict[str, Array]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
-                members = archive.zip.infolist() if archive.zip else []
-                check_room(path, sum(member.file_size for member in members))
+                with zipfile.ZipFile(file) as members:
+                    check_room(path, sum(member.file_size for member in members.infolist()))
                 return {key: archive[key] for key in archive.files}
     except DataError:
         raise

@@ -140,13 +140,13 @@ class Decisions:
                 rows, copy = _rows(self.connection), self.journal.read()
                 _compare(self.path, rows, copy)
                 with suppress(OSError):
-                    if any(row[0] not in copy for row in rows if row[0] <= self.journal.last):
-                        self.journal.write(rows)  # a line of the copy was damaged
+                    if not self.journal.whole or any(row[0] not in copy for row in rows if row[0] <= self.journal.last):
+                        self.journal.write(rows)
                     self._mirror()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             self.connection.close()
             said = f"{self.path} cannot be {'read' if existed else 'written'}: {error}"
-            if existed and not isinstance(error, sqlite3.OperationalError) and self.journal.read():
+            if existed and _is_damage(error):
                 raise _Damaged(said) from None
             raise FolderError(said) from None
         except FolderError:
@@ -299,8 +299,8 @@ def read_decisions(path: str | Path) -> dict[int, Decision]:
             _check(connection, path, fresh=False)
             rows = _rows(connection)
             _compare(path, rows, copy)
-    except (sqlite3.DatabaseError, _Damaged) as error:
-        if isinstance(error, sqlite3.OperationalError) or not copy:
+    except (sqlite3.Error, UnicodeError, _Damaged) as error:
+        if not copy or (isinstance(error, sqlite3.Error) and not _is_damage(error)):
             raise FolderError(f"{path} cannot be read: {error}") from None
         rows = [copy[position] for position in sorted(copy)]
     newest: dict[int, Entry] = {}
@@ -312,6 +312,15 @@ def read_decisions(path: str | Path) -> dict[int, Decision]:
 
 class _Damaged(FolderError):
     """The database is not what its copy says it was."""
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether it is the file's fault, and not that of the disk, of permissions or of another process."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & 0xFF not in {
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM),
+    }
 
 
 def _rows(connection: sqlite3.Connection, after: int = 0) -> list[Row]:

@@ -25,10 +25,12 @@ class Journal:
         """Up to where the file is known."""
         self.last = 0
         """The last position in it."""
+        self.whole = True
+        """Whether no line of it is damaged."""
 
     def read(self) -> dict[int, Row]:
         """The rows by position. Lines that are damaged, or were cut short by a crash, are left out."""
-        self.end = self.last = 0
+        self.end, self.last, self.whole = 0, 0, True
         return self._read_on()
 
     def behind(self) -> int:
@@ -44,8 +46,11 @@ class Journal:
             with open(self.path, "rb") as file:
                 file.seek(self.end)
                 content = file.read()
-        found = {row[0]: row for row in map(_row_of, content.split(b"\n")) if row is not None}
-        self.end += content.rfind(b"\n") + 1
+        content = content[: content.rfind(b"\n") + 1]
+        lines = content.splitlines()
+        found = {row[0]: row for row in map(_row_of, lines) if row is not None}
+        self.whole = self.whole and len(found) == len(lines)
+        self.end += len(content)
         self.last = max(self.last, *found) if found else self.last
         return found
 

@@ -31,6 +31,8 @@ TOKEN = "x-marvel-token"
 LARGEST_BODY = 1 << 20
 MOST_AT_ONCE = 500
 LONGEST_NAME = 64
+LARGEST = 2**53
+"""Of numbers in a request: what JavaScript counts to, and what a database can hold."""
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
@@ -49,10 +51,10 @@ HEADERS = {
 class OneChange(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    index: int = Field(ge=0)
+    index: int = Field(ge=0, le=LARGEST)
     action: str
     label: int | None = None
-    version: int = Field(ge=0)
+    version: int = Field(ge=0, le=LARGEST)
 
 
 class Decided(BaseModel):
@@ -118,11 +120,11 @@ def create_app(folder: RunFolder, decisions: Decisions, instances: "Instances", 
     def page(
         scope: str = "listed",
         state: str = "undecided",
-        given: Annotated[int | None, Query(ge=0)] = None,
-        suggested: Annotated[int | None, Query(ge=0)] = None,
+        given: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        suggested: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
         low: Annotated[float, Query(ge=0, le=1)] = 0.0,
         high: Annotated[float, Query(ge=0, le=1)] = 1.0,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 60,
     ) -> dict[str, Any]:
         suspects.refresh()
@@ -149,7 +151,7 @@ def create_app(folder: RunFolder, decisions: Decisions, instances: "Instances", 
         return Response(content, media_type=kind)
 
     @app.get("/api/changes")
-    def changes(since: Annotated[int, Query(ge=0)]) -> dict[str, Any]:
+    def changes(since: Annotated[int, Query(ge=0, le=LARGEST)]) -> dict[str, Any]:
         suspects.refresh()
         return {"entries": [_entry(entry) for entry in decisions.since(since)], "progress": suspects.progress()}
 
