@@ -8,6 +8,7 @@ method has what its own paper asks for. The first form of a method is that of th
 The paper has a number for the method, not for the form: which form its row is of is not known where it took the row
 from Pleiss et al. (docs/methods.md says what is).
 
+MARVEL-semi, our own, has a learning rate of its own (`semi.py` has it on the network and the data it was made on).
 Co-teaching and NPCL are told the noise rate, INCV its type, Oracle and the data-driven mentor which labels are right.
 """
 
@@ -24,7 +25,7 @@ NAMES = (
     METHODS
     | BEYOND
     | {"sat": "SAT", "mae": "MAE", "label-smoothing": "Label smoothing", "mixup": "mixup"}
-    | {"confident-learning": "Confident learning"}
+    | {"confident-learning": "Confident learning", "marvel-semi": "MARVEL-semi (ours)"}
 )
 RATE = 0.4
 WAITS = {"symmetric": {"marvel": 8, "marvel+": 7}, "circular": {"marvel": 6, "marvel+": 6}}

@@ -240,10 +240,15 @@ def test_a_signal_ends_a_training_in_good_order(
                 os.kill(os.getpid(), number)
                 time.sleep(5)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "steps", interrupted)
-        with pytest.raises(SystemExit) as ended:
-            main(words)
+    # A shell that starts its commands in the background has them ignore Ctrl-C, and these tests with them.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "steps", interrupted)
+            with pytest.raises(SystemExit) as ended:
+                main(words)
+    finally:
+        signal.signal(signal.SIGINT, before)
     said = capsys.readouterr().err
     assert ended.value.code == code and "Traceback" not in said
     assert said.splitlines()[-1].endswith("--out run --resume")

@@ -4,7 +4,10 @@ from extension.described import described, find, public
 from extension.methods import keys_of
 
 PAGES: dict[str, tuple[str, dict[str, list[str] | None]]] = {
-    "criterion": ("`marvel`: in your own loop", {"marvel": ["Method", "Indexed", "Issue", "Seen", "Batch", "margins"]}),
+    "criterion": (
+        "`marvel`: in your own loop",
+        {"marvel": ["Method", "Indexed", "Issue", "Seen", "Batch", "margins", "drawn", "keep_ledger", "save_run"]},
+    ),
     "runs": (
         "`marvel.config`, `marvel.run`, `marvel.runs`: whole runs",
         {"marvel.config": ["Config"], "marvel.run": ["train", "Run"], "marvel.runs": ["RunFolder"]},
