@@ -45,8 +45,8 @@ def work(
 ) -> Iterator[tuple[Config, Shown]]:
     """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
 
-    With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints are
-    removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing new is begun, and
+    With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints and
+    its network are removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing new is begun, and
     what is going on ends with its epoch, saved. Records are added to `results`, failures to the file beside it.
     `module` is a file that other processes must load first, because it adds to `METHODS`, say.
     """
@@ -60,7 +60,7 @@ def work(
             add(results, shown)
             forget_failure(results, todo[which])
             if (folder := jobs[which].folder) is not None:
-                RunFolder(folder).drop_checkpoints()
+                RunFolder(folder).drop_tensors()
         yield todo[which], shown
 
 
@@ -70,7 +70,7 @@ def tidy(configs: Iterable[Config], done: Iterable[str], runs: str | Path) -> No
     for config in configs:
         folder = folder_of(config, runs)
         if folder is not None and identity(config) in done:
-            RunFolder(folder).drop_checkpoints()
+            RunFolder(folder).drop_tensors()
 
 
 def left(configs: Iterable[Config], done: Iterable[str]) -> list[Config]:

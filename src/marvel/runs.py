@@ -314,13 +314,13 @@ class RunFolder:
             raise FolderError(f"no checkpoint in {self.path / 'checkpoint'} is whole: start again in another folder")
         return None
 
-    def drop_checkpoints(self) -> None:
-        """Make room: from a run that is done, and from its stages, nobody goes on."""
-        for pattern in ("checkpoint/*.safetensors", "checkpoint/*.json"):
+    def drop_tensors(self) -> None:
+        """Make room: of a grid's run that is done only the numbers stay, not its checkpoints and its network."""
+        for pattern in ("network.safetensors", "checkpoint/*.safetensors", "checkpoint/*.json"):
             for path in self.path.glob(pattern):
                 path.unlink()
         for stage in self._stages():
-            stage.drop_checkpoints()
+            stage.drop_tensors()
 
     def _stages(self) -> "list[RunFolder]":
         """The trainings that came before. A folder with settings of its own is another run."""
