@@ -46,8 +46,9 @@ def work(
     """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
 
     With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints and
-    its network are removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing new is begun, and
-    what is going on ends with its epoch, saved. Records are added to `results`, failures to the file beside it.
+    its network are removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing
+    new is begun, and what is going on ends with its epoch, saved. Records are added to `results`, failures to the file
+    beside it.
     `module` is a file that other processes must load first, because it adds to `METHODS`, say.
     """
     results = Path(results)
