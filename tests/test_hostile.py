@@ -25,7 +25,7 @@ from PIL import Image
 from marvel import data as datasets
 from marvel.config import config_from, read_config
 from marvel.data.corrections import correct
-from marvel.errors import MarvelError
+from marvel.errors import DataError, MarvelError
 from marvel.networks import build
 from marvel.networks.weights import load_weights
 from marvel.results import records
@@ -205,6 +205,16 @@ def test_tables_of_anything(rows: list[list[str]], tmp_path: Path) -> None:
         csv.writer(file).writerows([["a", "label", "b", "c"], *rows])
     refused(lambda: load(tmp_path / "it.csv"))
     note(PROMISE, inputs_made_up=1)
+
+
+def test_a_table_whose_text_is_no_text_is_refused(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    whole = pyarrow.array([b"cat", b"\x96\xff", b"dog"], pyarrow.binary())
+    text = pyarrow.Array.from_buffers(pyarrow.string(), 3, whole.buffers())
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1.0, 2.0, 3.0], "label": text}), tmp_path / "it.parquet")
+    with pytest.raises(DataError, match="cannot be read as Parquet: .*UTF8"):
+        load(tmp_path / "it.parquet")
 
 
 VALUES = st.recursive(

@@ -465,3 +465,16 @@ def test_no_file_of_a_run_is_a_pickle(tmp_path: Path) -> None:
     for path in files:
         content = path.read_bytes()
         assert content[:2] not in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"), path
+
+
+def test_an_old_checkpoint_that_a_kill_left_is_swept(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    for epoch in (1, 2):
+        folder.save_checkpoint(epoch, {"weight": torch.ones(2)}, {"seconds": 0.0})
+    first = {path: path.read_bytes() for path in (folder.path / "checkpoint").glob("0001.*")}
+    folder.save_checkpoint(3, {"weight": torch.ones(2)}, {"seconds": 0.0})
+    for path, content in first.items():
+        assert not path.exists()
+        path.write_bytes(content)  # killed before it was removed
+    folder.sweep()
+    assert {path.stem for path in (folder.path / "checkpoint").iterdir()} == {"0002", "0003"}

@@ -113,6 +113,7 @@ class RunFolder:
         for path in self.path.glob("checkpoint/*.safetensors"):
             if CHECKPOINT.fullmatch(path.stem) and not path.with_suffix(".json").exists():
                 path.unlink()  # of an old checkpoint that was being removed, or a new one that was being written
+        self._drop_old_checkpoints()
         for stage in self._stages():
             stage.sweep()
 
@@ -289,6 +290,9 @@ class RunFolder:
         write_atomically(stem.with_suffix(".safetensors"), content)
         note = {"format": FORMAT, "epoch": epoch, "facts": facts}
         write_atomically(stem.with_suffix(".json"), as_json({"sha256": _digest(content, note), **note}))
+        self._drop_old_checkpoints()
+
+    def _drop_old_checkpoints(self) -> None:
         for old in self._checkpoints()[2:]:
             old.unlink()
             old.with_suffix(".safetensors").unlink(missing_ok=True)

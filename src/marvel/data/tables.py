@@ -116,6 +116,7 @@ def open_table(path: Path) -> Any:
             # A value that is always the same takes no room in the file, and a number's room in memory.
             check_room(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
             table = file.read()
+            table.validate(full=True)  # text that is none, for example, which would be noticed where it is used
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
             if isinstance(error, DataError):
                 raise
