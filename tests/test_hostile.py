@@ -217,6 +217,16 @@ def test_a_table_whose_text_is_no_text_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "it.parquet")
 
 
+def test_an_archive_that_holds_something_else_than_arrays_is_refused(tmp_path: Path) -> None:
+    import zipfile
+
+    np.savez(tmp_path / "it.npz", x=np.zeros((4, 2), np.float32))
+    with zipfile.ZipFile(tmp_path / "it.npz", "a") as archive:
+        archive.writestr("y.npy", b"no array at all")
+    with pytest.raises(DataError, match="'y' in it is no array"):
+        load(tmp_path / "it.npz")
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
