@@ -231,7 +231,7 @@ def open_npz(path: Path) -> dict[str, Array]:
             if isinstance(archive, np.lib.npyio.NpzFile):
                 with zipfile.ZipFile(file) as members:
                     check_room(path, sum(member.file_size for member in members.infolist()))
-                arrays = {key: archive[key] for key in archive.files}
+                arrays: dict[str, Any] = {key: archive[key] for key in archive.files}
                 strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
                 if strange:
                     raise DataError(f"{path}: '{strange[0]}' in it is no array; numpy.savez writes nothing else")
