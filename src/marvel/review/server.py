@@ -276,8 +276,15 @@ def serve(app: FastAPI, listener: socket.socket, started: Callable[[], None] = l
             if self.started:
                 started()
 
+    # Connections are kept longer than the usual five seconds: one that is closed just as a browser uses it again is a
+    # request that nobody answers, and with a thousand at once they wait that long.
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
     )
     try:
         Server(config).run(sockets=[listener])
