@@ -16,7 +16,8 @@ KINDS = {"marvel": Spy, "marvel+": SpyPlus}
 def main(folder: Path) -> None:
     for name, kind in KINDS.items():
         criterion = kind()
-        trainer = trainer_of(folder / "trainer", criterion, save_strategy="epoch", save_total_limit=1)
+        # Folders of their own: checkpoints that look newer than the first of a run have that one removed.
+        trainer = trainer_of(folder / f"trainer-{name}", criterion, save_strategy="epoch")
         trainer.train()
         assert processes() == 2
         state = {f"criterion.{key}": tensor.clone() for key, tensor in criterion.state_dict().items()}
