@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from marvel import data as datasets
-from marvel.bench import add, records
-from marvel.clean import prepare
+from marvel.clean import CleanRun, prepare
 from marvel.data import Data
 from marvel.fast import pack
+from marvel.results import add, records
 from marvel.runs import Facts
 
 NOISE = [
@@ -40,7 +42,12 @@ def settings_of(args: argparse.Namespace) -> Iterator[Facts]:
     human = args.data.startswith("cifar10n")
     for seed, (noise, rate) in itertools.product(seeds_of(args.seeds), [("none", 0.0)] if human else NOISE):
         settings: Facts = {"data": args.data, "noise": noise, "rate": rate, "seed": seed}
-        settings |= {"epochs": args.epochs, "device": args.device, "checkpoint_every": 0}
+        settings |= {
+            "epochs": args.epochs,
+            "device": args.device,
+            "compile": args.compile or None,
+            "checkpoint_every": 0,
+        }
         yield {key: value for key, value in settings.items() if value is not None}
 
 
@@ -50,14 +57,24 @@ def seeds_of(text: str) -> list[int]:
     return [seed for part in ends for seed in range(int(part[0]), int(part[-1]) + 1)]
 
 
-def steps(settings: Facts, data: Data, results: Path) -> Iterator[Any]:
+def steps(settings: Facts, data: Data, results: Path, scores: Path | None) -> Iterator[Any]:
     run = prepare(settings, data=data)
     yield from run.steps()
     assert run.record is not None
+    if scores is not None:
+        write_scores(scores, settings, run)
     record = {key: run.record[key] for key in ("config", "environment", "chosen", "estimate", "flagged", "seconds")}
     record |= {"asked": settings, "n": len(run.data), "canaries": len(run.canaries)}
     record["final"] = {key: run.record["final"].get(key) for key in NUMBERS}
     add(results, record)
+
+
+def write_scores(folder: Path, settings: Facts, run: CleanRun) -> None:
+    """What the estimate is made from, to try another on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
+    name = "-".join(str(settings[key]) for key in ("data", "noise", "rate", "seed"))
+    np.savez_compressed(folder / f"{name}.npz", truth=run.truth.numpy(), **told)
 
 
 def main() -> None:
@@ -67,6 +84,8 @@ def main() -> None:
     parser.add_argument("--seeds", default="0-19", help="one repeat each: 0-19, or 0,3,5")
     parser.add_argument("--epochs", type=int, help="default: the problem's own")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--compile", action="store_true", help="compile the networks")
+    parser.add_argument("--scores", type=Path, help="a folder to keep what each estimate is made from")
     parser.add_argument("--width", type=int, default=1, help="runs that share the device")
     parser.add_argument("--results", type=Path, help="default: results/clean/calibration-DATA.jsonl")
     args = parser.parse_args()
@@ -74,7 +93,7 @@ def main() -> None:
     done = [record["asked"] for record in records(results)]
     todo = [settings for settings in settings_of(args) if settings not in done]
     data = datasets.load(args.data, args.root)
-    for which, shown in pack((steps(settings, data, results) for settings in todo), args.width):
+    for which, shown in pack((steps(settings, data, results, args.scores) for settings in todo), args.width):
         if isinstance(shown, Exception):
             print(f"failed: {todo[which]}: {shown!r}", file=sys.stderr)
         elif shown is not None and shown.epoch == shown.epochs:

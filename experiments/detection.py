@@ -13,8 +13,9 @@ Two parts, since a machine with a GPU may lack cleanlab:
     python experiments/detection.py judge --out runs/detection        # CPU: cleanlab on the folds' probabilities
     python experiments/detection.py train --out runs/tiny --data digits --epochs 20    # small, to try it
 
-`train` leaves one .npz a setting: our ranking and list, and out-of-fold probabilities in half precision. `judge` writes
-results/clean/detection.jsonl.
+`train` leaves two .npz a setting: what our run showed, and out-of-fold probabilities in half precision. `judge` writes
+results/clean/detection.jsonl. Times are of packs: our runs of all settings side by side, then all folds, each pack's
+time divided by the number of settings.
 """
 
 import argparse
@@ -29,12 +30,12 @@ import torch
 
 from marvel import data as datasets
 from marvel import metrics
-from marvel.bench import add, records
 from marvel.clean import CleanRun, prepare
 from marvel.data import Data
 from marvel.fast import pack
 from marvel.methods.ce import Part
 from marvel.methods.confident_learning import cleanlab, folds_of
+from marvel.results import add, records
 from marvel.run import Run
 from marvel.runs import Facts, as_json
 
@@ -51,38 +52,64 @@ def settings_of(args: argparse.Namespace) -> Iterator[Facts]:
     for seed in range(args.seeds):
         for data, noise, rate in chosen:
             settings: Facts = {"data": data, "noise": noise, "rate": rate, "seed": seed, "epochs": args.epochs}
-            settings |= {"device": args.device, "checkpoint_every": 0}
+            settings |= {"device": args.device, "compile": args.compile or None, "checkpoint_every": 0}
             yield {key: value for key, value in settings.items() if value is not None}
 
 
-def ours(settings: Facts, data: Data, kept: dict[str, Any]) -> Iterator[Any]:
-    """One run of clean; what it says of every instance."""
+def ours(settings: Facts, data: Data, out: Path) -> Iterator[Any]:
+    """One run of clean; what it showed, and what it says of every instance."""
     run: CleanRun = prepare(settings, data=data)
     yield from run.steps()
     assert run.record is not None
     columns = run.instances()
     place = np.full(len(run.data), len(run.data), dtype=np.int32)
     place[run.ranked] = np.arange(len(run.ranked))
-    kept |= {"given": run.given, "truth": run.truth.numpy(), "canary": columns["canary"], "flagged": columns["flagged"]}
-    kept |= {"place": place, "quality": columns["quality"], "label_quality": columns["label_quality"]}
-    kept |= {"suggested": columns["suggested"], "wrong_probability": columns["wrong_probability"]}
-    kept["facts"] = {key: run.record[key] for key in ("config", "environment", "estimate", "chosen")}
-    kept["seconds_ours"] = run.trainer.seconds
+    kept = {"truth": run.truth.numpy(), "flagged": columns["flagged"], "place": place, "quality": columns["quality"]}
+    kept |= {"label_quality": columns["label_quality"], "suggested": columns["suggested"]}
+    kept |= {"wrong_probability": columns["wrong_probability"], **scores_of(run)}
+    facts = {key: run.record[key] for key in ("config", "environment", "estimate", "chosen")}
+    write(out / f"{name_of(settings)}-ours.npz", facts, kept)
 
 
-def fold(k: int, settings: Facts, data: Data, kept: dict[str, Any]) -> Iterator[Any]:
-    """Cross entropy on all but one fold, as long as ours; the probabilities of that fold."""
-    clean: CleanRun = prepare({**settings, "ledger": False}, data=data)
-    config = clean.config.but(method="ce", options={}, ledger=False)
-    run = Run(config, data=data)
-    which = folds_of(run.trainer.y.cpu(), torch.from_numpy(permutation(len(data), config.seed)), FOLDS)
-    part = Part(len(data), len(data.classes), config.epochs, kept=(which != k).to(run.trainer.y.device))
-    yield from run.trainer.run(part, run.networks)
-    logits = yield from run.trainer.logits(part)
-    probabilities = kept.setdefault("probabilities", np.zeros((len(data), len(data.classes)), dtype=np.float16))
-    mine = (which == k).numpy()
-    probabilities[mine] = logits.softmax(1).cpu().numpy()[mine]
-    kept["seconds_folds"] = kept.get("seconds_folds", 0.0) + run.trainer.seconds
+def scores_of(run: CleanRun) -> dict[str, Any]:
+    """What the estimate is made from."""
+    return {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
+
+
+class Folds:
+    """Out-of-fold probabilities, filled by five trainings and written when the last is done."""
+
+    def __init__(self, settings: Facts, data: Data, out: Path) -> None:
+        self.settings, self.data, self.out = settings, data, out
+        self.probabilities = np.zeros((len(data), len(data.classes)), dtype=np.float16)
+        self.left = set(range(FOLDS))
+
+    def train(self, k: int) -> Iterator[Any]:
+        """Cross entropy on all but one fold, as long as ours; the probabilities of that fold."""
+        clean: CleanRun = prepare({**self.settings, "ledger": False}, data=self.data)
+        config = clean.config.but(method="ce", options={}, ledger=False)
+        run = Run(config, data=self.data)
+        y = run.trainer.y
+        which = folds_of(y.cpu(), torch.from_numpy(permutation(len(self.data), config.seed)), FOLDS)
+        part = Part(len(self.data), len(self.data.classes), config.epochs, kept=(which != k).to(y.device))
+        yield from run.trainer.run(part, run.networks)
+        logits = yield from run.trainer.logits(part)
+        mine = (which == k).numpy()
+        self.probabilities[mine] = logits.softmax(1).cpu().numpy()[mine]
+        self.left.remove(k)
+        if not self.left:
+            write(self.out / f"{name_of(self.settings)}-folds.npz", {}, {"probabilities": self.probabilities})
+
+
+def write(path: Path, facts: Facts, kept: dict[str, Any]) -> None:
+    with open(path, "wb") as file:
+        np.savez_compressed(file, facts=np.frombuffer(as_json(facts), dtype=np.uint8), **kept)
+
+
+def read(path: Path) -> tuple[Facts, dict[str, Any]]:
+    with np.load(path) as file:
+        kept = {key: file[key] for key in file.files}
+    return json.loads(kept.pop("facts").tobytes()), kept
 
 
 def permutation(n: int, seed: int) -> Any:
@@ -91,43 +118,37 @@ def permutation(n: int, seed: int) -> Any:
 
 def train(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
-    loaded: dict[str, Data] = {}
-    todo = [s for s in settings_of(args) if not (args.out / f"{name_of(s)}.npz").exists()]
-    for settings in todo:
-        name = settings["data"]
-        data = loaded.setdefault(name, datasets.load(name, args.root))
-        kept: dict[str, Any] = {}
-        began = time.perf_counter()
-        # Alone, so that its time is its own; the folds share the device, which is their best case.
-        for _, shown in pack([ours(settings, data, kept)]):
-            say(settings, shown)
-        kept["wall_ours"] = time.perf_counter() - began
-        began = time.perf_counter()
-        for _, shown in pack([fold(k, settings, data, kept) for k in range(FOLDS)], args.width):
-            say(settings, shown)
-        kept["wall_folds"] = time.perf_counter() - began
-        facts = {**kept.pop("facts"), "asked": settings}
-        facts |= {key: round(kept.pop(key), 2) for key in list(kept) if key.startswith(("seconds_", "wall_"))}
-        with open(args.out / f"{name_of(settings)}.npz", "wb") as file:
-            np.savez_compressed(file, facts=np.frombuffer(as_json(facts), dtype=np.uint8), **kept)
-        print(f"{name_of(settings)}: ours {facts['wall_ours']:.0f} s, folds {facts['wall_folds']:.0f} s", flush=True)
+    todo = list(settings_of(args))
+    loaded = {name: datasets.load(name, args.root) for name in {settings["data"] for settings in todo}}
+    runs = [ours(settings, loaded[settings["data"]], args.out) for settings in todo]
+    folds = [Folds(settings, loaded[settings["data"]], args.out) for settings in todo]
+    parts = [one.train(k) for one in folds for k in range(FOLDS)]
+    walls = {"wall_ours": packed(runs, args.width), "wall_folds": packed(parts, args.width)}
+    facts = {key: round(wall / len(todo), 2) for key, wall in walls.items()}
+    (args.out / "times.json").write_text(json.dumps({**facts, "width": args.width, "settings": len(todo)}))
+    print(f"a setting: ours {facts['wall_ours']:.0f} s, folds {facts['wall_folds']:.0f} s", flush=True)
 
 
-def say(settings: Facts, shown: Any) -> None:
-    if isinstance(shown, Exception):
-        raise shown
-    if shown is not None and shown.epoch % 20 == 0:
-        print(f"{name_of(settings)}: epoch {shown.epoch}/{shown.epochs}", flush=True)
+def packed(runs: list[Iterator[Any]], width: int) -> float:
+    """Seconds until all have ended."""
+    began = time.perf_counter()
+    for which, shown in pack(runs, width):
+        if isinstance(shown, Exception):
+            raise shown
+        if shown is not None and shown.epoch % 20 == 0:
+            print(f"run {which}: epoch {shown.epoch}/{shown.epochs}", flush=True)
+    return time.perf_counter() - began
 
 
 def judge(args: argparse.Namespace) -> None:
     done = [record["asked"] for record in records(args.results)]
-    for path in sorted(args.out.glob("*.npz")):
-        with np.load(path) as file:
-            kept = {key: file[key] for key in file.files}
-        facts = json.loads(kept.pop("facts").tobytes())
-        if facts["asked"] in done:
+    times = json.loads((args.out / "times.json").read_text())
+    for settings in settings_of(args):
+        if settings in done:
             continue
+        facts, kept = read(args.out / f"{name_of(settings)}-ours.npz")
+        kept |= read(args.out / f"{name_of(settings)}-folds.npz")[1]
+        facts |= {"asked": settings, **times}
         others = ~kept["canary"]  # of all instances, those that both judged under the same label
         wrong = (kept["given"] != kept["truth"])[others]
         listed, place = kept["flagged"][others], kept["place"][others].astype(float)
@@ -140,7 +161,7 @@ def judge(args: argparse.Namespace) -> None:
         suggested = (kept["suggested"] == kept["truth"])[others][listed & wrong]
         facts["final"] = {"suggestion_accuracy": metrics.share(suggested), "wrong_labels": int(wrong.sum())}
         add(args.results, {**facts, "found": found, "n": len(others), "canaries": int((~others).sum())})
-        print(path.name, json.dumps(found, indent=1))
+        print(name_of(settings), json.dumps(found, indent=1))
 
 
 def confident(kept: dict[str, Any], others: Any, wrong: Any) -> Facts:
@@ -171,7 +192,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--epochs", type=int, help="default: the problem's own")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--width", type=int, default=FOLDS, help="folds that share the device")
+    parser.add_argument("--compile", action="store_true", help="compile the networks")
+    parser.add_argument("--width", type=int, default=6, help="runs that share the device")
     parser.add_argument("--results", type=Path, default=Path("results/clean/detection.jsonl"))
     args = parser.parse_args()
     train(args) if args.part == "train" else judge(args)

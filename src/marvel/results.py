@@ -89,7 +89,7 @@ def add(path: Path, record: Facts) -> None:
     with _held(path) as file:
         file.truncate(file.read().rfind(b"\n") + 1)
         file.seek(0, os.SEEK_END)
-        file.write(_line(short(record)))
+        file.write(_line(record))
 
 
 def short(record: Facts) -> Facts:

@@ -1,0 +1,36 @@
+"""The experiments of `marvel clean` end in records: their scripts, small, as they are run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+
+
+def run(script: str, *words: object) -> None:
+    subprocess.run([sys.executable, EXPERIMENTS / script, *map(str, words)], check=True, timeout=300)
+
+
+def test_calibration_ends_in_a_record_of_every_noise(tmp_path: Path) -> None:
+    results, scores = tmp_path / "records.jsonl", tmp_path / "scores"
+    run("calibration.py", "--seeds", "0", "--epochs", "3", "--results", results, "--scores", scores)
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    assert {(record["asked"]["noise"], record["asked"]["rate"]) for record in found} == {
+        (noise, rate) for noise in ("symmetric", "circular") for rate in (0.1, 0.2, 0.4)
+    }
+    assert len(list(scores.glob("*.npz"))) == len(found) == 6
+
+
+def test_detection_stands_beside_confident_learning(tmp_path: Path) -> None:
+    pytest.importorskip("cleanlab")
+    results = tmp_path / "records.jsonl"
+    for part in ("train", "judge"):
+        run("detection.py", part, "--data", "digits", "--epochs", "12", "--out", tmp_path, "--results", results)
+    (record,) = (json.loads(line) for line in results.read_text().splitlines())
+    found = record["found"]
+    assert found["marvel clean"]["detection_auroc"] > 0.8
+    assert found["confident learning"]["self_confidence_detection_auroc"] > 0.8
+    assert record["wall_ours"] > 0 and record["wall_folds"] > 0
