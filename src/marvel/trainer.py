@@ -483,6 +483,7 @@ class Trainer:
                 p, name = key.split(".", 1)
                 state.setdefault(int(p), {})[name] = value
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+            _lay_out_alike(optimizer)
         self.ledger.load(_part(tensors, "ledger"))
         self.epoch, self.seconds = epoch, facts["seconds"]
         self.place, self.planned = facts.get("step", 0), facts.get("plan")
@@ -510,6 +511,14 @@ class Trainer:
             return None
         epoch, facts = told
         return epoch, load(send_first(save(tensors))), facts
+
+
+def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
+    """Files hold tensors in rows; fused optimizers want those of a parameter laid out as it is, channels last say."""
+    for parameter, held in optimizer.state.items():
+        for name, value in held.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                held[name] = torch.empty_like(parameter).copy_(value)
 
 
 def _part(flat: dict[str, Any], name: str) -> dict[str, Any]:
