@@ -6,9 +6,7 @@ from typing import Any
 from marvel.experiment import Experiment
 from marvel.report.compared import compare
 from marvel.report.sheet import markdown_table
-from marvel.report.words import mean
-
-NOT_RUN = "not run"
+from marvel.report.words import NOT_RUN, mean
 
 
 def ablation(experiment: Experiment, records: Iterable[Any]) -> str:

@@ -170,6 +170,11 @@ def read_results(paths: Sequence[Path]) -> list[Record]:
     return found
 
 
+def untouched(config: Mapping[str, Any]) -> bool:
+    """Whether all options of the method are at their defaults."""
+    return all(_default(config, name, value) for name, value in config["options"].items())
+
+
 def _place(config: Mapping[str, Any]) -> str:
     return json.dumps([config["data"], config["noise"], config["rate"], list(config["rates"]), config["method"]])
 
@@ -177,7 +182,7 @@ def _place(config: Mapping[str, Any]) -> str:
 def _belongs(config: Mapping[str, Any]) -> bool:
     """Whether it was run as the paper did it; what is ours, as it is by itself."""
     if config["method"] in OURS:
-        return all(_default(config, name, value) for name, value in config["options"].items())
+        return untouched(config)
     return beside(config) is not None and _plain(config)
 
 

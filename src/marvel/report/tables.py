@@ -23,12 +23,14 @@ from marvel.experiment import Experiment
 from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
 from marvel.report.ablation import ablation, controls
+from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.outside import outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
+from marvel.report.times import times
 from marvel.report.words import judgement, mean, paper_mean
 from marvel.results import by_run
 from marvel.runs import write_atomically
@@ -233,8 +235,10 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "demo": lambda path: demo(_json(path, _text(path))),
     "experiment": lambda path: experiment(path),
     "ablation": lambda path: ablation(*_measured(path)),
+    "aims": lambda path: aims(*_measured(path)),
     "controls": lambda path: controls(read_records(path)),
     "course": how_it_went,
+    "times": lambda path: times(read_results([_named_file(path)])),
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
     "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),
