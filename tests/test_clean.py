@@ -345,6 +345,7 @@ def test_the_folder_says_what_was_found(cleaned: Any) -> None:
     assert list(lines[0]) == [
         *("rank", "id", "given", "suggested", "quality", "label_quality", "removed_at", "wrong_probability")
     ]
+    assert "returned" not in found["found"]  # of a method that removes for good
     flagged = np.flatnonzero(columns["flagged"])
     assert sorted(int(line["id"]) for line in lines) == flagged.tolist()
     chances = [float(line["wrong_probability"]) for line in lines]

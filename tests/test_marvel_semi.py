@@ -1,5 +1,6 @@
 """marvel-semi: MARVEL where it should be, its ledger against brute force, its draws, and its loss derived once more."""
 
+import csv
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from marvel.fast import pack
 from marvel.integrations.sklearn import MarvelClassifier
 from marvel.method import Seen
 from marvel.presets import PRESETS
-from marvel.report.ablation import ablation, controls, course
+from marvel.report.ablation import ablation, controls
+from marvel.report.course import at
 from marvel.run import Run, train
 from toy import FEATURES, network, problem
 
@@ -439,6 +441,20 @@ def test_clean_suggests_what_is_guessed(tmp_path: Any) -> None:
     assert run.record["final"]["suggestion_accuracy"] > 0.8
 
 
+def test_the_list_says_when_labels_were_believed_again(tmp_path: Any) -> None:
+    asked = config("marvel-semi", 12, warmup=2, wait=1, back=1, ramp=2)
+    run = CleanRun(asked, tmp_path / "run", data=blobs(240), canaries=0, top=150)
+    for _ in run.steps():
+        pass
+    lines = list(csv.DictReader((tmp_path / "run" / "issues.csv").read_text(encoding="utf-8").splitlines()))
+    back, removed_at = run.method.returned_at, run.method.removed_at
+    assert back is not None and len(lines) == 150 and list(lines[0])[-1] == "returned_at"
+    said = {int(line["id"]): (int(line["removed_at"]), int(line["returned_at"])) for line in lines}
+    assert said == {i: (int(removed_at[i]), int(back[i])) for i in said}
+    assert any(back for _, back in said.values()) and any(not back for _, back in said.values())
+    assert run.found()["found"]["returned"] == int(((back > 0) & (removed_at == 0)).sum()) > 0
+
+
 def test_its_protocol_is_its_own_where_none_is_given() -> None:
     """The problem's learning rate is for methods that need it high; a warm-up tuned for MARVEL is not its own."""
     found = filled(Config(data="cifar10", method="marvel-semi"), PRESETS["cifar10"])
@@ -477,12 +493,8 @@ def test_tables_say_what_was_not_run() -> None:
 
 def test_the_course_of_a_run() -> None:
     run = train(config("marvel-semi", 10, warmup=2, wait=1, back=1, ramp=2), data=blobs())
-    asked = as_plain(config("marvel-semi", 10).facts())
-    rows = course([{"asked": asked, **(run.record or {})}]).splitlines()[2:]
-    assert len(rows) == 2
-    cells = [cell.strip() for cell in rows[-1].strip("|").split("|")]
-    removed, clean = run.method.removed, run.clean
-    assert clean is not None
-    counts = [10, (clean & ~removed).sum(), (~clean & ~removed).sum(), removed.sum()]
-    assert [int(cell) for cell in cells[:4]] == [int(count) for count in counts]
-    assert course([]) == "Not run yet."
+    assert run.record is not None
+    removed, clean, back = run.method.removed, run.clean, run.method.returned_at
+    assert clean is not None and back is not None
+    counts = [10, (clean & ~removed).sum(), (~clean & ~removed).sum(), removed.sum(), ((back > 0) & ~removed).sum()]
+    assert [int(said) for said in at(run.record, 10)[:5]] == [int(count) for count in counts]

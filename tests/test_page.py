@@ -140,6 +140,53 @@ def test_the_small_charts_are_of_the_ledger(folder: RunFolder, planted: Planted)
         assert (f"Removed in epoch {row['removed_at']}." in said) == (row["removed_at"] != "0")
 
 
+def returning(folder: RunFolder, **more: Any) -> dict[str, Any]:
+    """The folder as of a method that returns: three of the kept came back, and the most suspect was removed again."""
+    columns = folder.instances()
+    kept = np.flatnonzero((columns["removed_at"] == 0) & ~columns["canary"])[:3]
+    again = int(np.argmin(np.where(columns["canary"], np.inf, columns["quality"])))
+    returned_at = np.zeros(len(columns["given"]), dtype=np.int16)
+    returned_at[kept], returned_at[again] = (12, 12, 20), columns["removed_at"][again] - 1
+    folder.write_instances({**columns, "returned_at": returned_at, **more})
+    return {"kept": kept, "again": again, "returned_at": returned_at, "removed_at": columns["removed_at"]}
+
+
+def test_what_was_removed_and_returned_is_shown(folder: RunFolder, planted: Planted) -> None:
+    before = folder.instances()
+    told = returning(folder)
+    page = written(folder, Pictures(planted))
+    shown = dict(zip(page.of("dt"), page.of("dd")))
+    assert shown["removed, and returned"] == "3"
+    order = sorted(told["kept"], key=lambda i: (-before["wrong_probability"][i], before["label_quality"][i]))
+    pictures = [a["alt"] for tag, a in page.elements if tag == "img"]
+    assert pictures[GALLERY:] == [planted.ids[i] for i in order], "a gallery of their own, the most suspect first"
+    sparks = [a["aria-label"] for _, a in page.elements if a.get("class") == "spark"]
+    assert [f"Returned in epoch {told['returned_at'][i]}." in said for i, said in zip(order, sparks[-3:])] == [True] * 3
+    epoch = told["removed_at"][told["again"]]
+    assert sum(f"Returned in epoch {epoch - 1}. Removed again in epoch {epoch}." in said for said in sparks) == 1
+    assert len([a for tag, a in page.elements if tag == "circle" and a.get("class") == "returned"]) == 4
+    labels = [a.get("aria-label", "") for _, a in page.elements]
+    assert "3 instances were returned in all, most of them (2) in epoch 12." in labels
+    assert "Guesses for what was removed" not in page.of("h3")  # nobody knows how many are right
+
+
+def test_how_right_guesses_are_is_said_where_that_is_known(folder: RunFolder, planted: Planted) -> None:
+    returning(folder, clean=planted.truth)
+    record = folder.record
+    assert record is not None
+    record["final"] |= {"suggestion_accuracy": 0.875}
+    record["curves"]["suggestion_accuracy"] = [None] * 10 + [0.5] * 13 + [0.875]
+    folder.record = record
+    page = written(folder, Pictures(planted))
+    assert dict(zip(page.of("dt"), page.of("dd")))["of the wrong found, suggestion right"] == "88%"
+    assert "Guesses for what was removed" in page.of("h3")
+
+
+def test_of_a_method_that_removes_for_good_no_return_is_spoken_of(folder: RunFolder, planted: Planted) -> None:
+    (text,) = written(folder, Pictures(planted)).of("body")
+    assert "return" not in text and "guess" not in text.lower()
+
+
 def test_it_needs_nothing_from_outside(folder: RunFolder, planted: Planted) -> None:
     page = written(folder, Pictures(planted))
     content = (folder.path / "report.html").read_text(encoding="utf-8")

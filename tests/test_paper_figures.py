@@ -1,4 +1,4 @@
-"""The figures of the paper show what the records hold, say what they lack, and are those of the records there are."""
+"""The figures, of the paper and our own, show what the records hold and say what they lack; those kept are of them."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from marvel.report.cells import Cell, Runs, read_results
+from marvel.report.course import course as course_table
 from marvel.report.figures import (
+    course,
     kept_labels,
     margin_distribution,
     margin_quantiles,
@@ -23,7 +25,7 @@ from marvel.report.figures import (
     weight_function,
 )
 from marvel.report.figures.__main__ import main
-from marvel.report.figures.all import FIGURES, out_of_date, page
+from marvel.report.figures.all import EVERY, FIGURES, out_of_date, page, shown
 from marvel.report.figures.sheet import PaperFigure, write
 from paper_records import flat, paper_record
 
@@ -47,7 +49,7 @@ def texts(figure: Figure, place: int) -> list[str]:
 def test_they_are_all_there() -> None:
     told = ["1", "2", "3", "4 (a)", "4 (b)", "5", "6", "7", "8", "9"]
     assert [figure.number for figure in FIGURES] == [f"Figure {number}" for number in told]
-    assert len({figure.name for figure in FIGURES}) == len(FIGURES)
+    assert len({figure.name for figure in EVERY}) == len(EVERY) == len(FIGURES) + 1
 
 
 def test_curves_are_means_and_bands_over_the_seeds() -> None:
@@ -205,6 +207,78 @@ def test_kept_labels_by_noise() -> None:
     assert "not run: 10 of 12" in texts(figure, 0)
 
 
+CIFAR, WORST, DIGITS = course.SHOWN
+
+
+def semi_record(cell: Cell, seed: int = 0, **config: Any) -> dict[str, Any]:
+    """Ten instances, seven of them wrong: six are removed in the second epoch, one comes back in the fourth."""
+    told = {"network": cell.network, "epochs": cell.epochs, "seed": seed, "options": {"warmup": "auto"}, **config}
+    return {
+        "config": {**cell.config(), **told},
+        "data": {"name": cell.data, "n": 10},
+        "chosen": {"warmup": 1, "over": 1.0},
+        "final": {},
+        "curves": {
+            "clean_remaining": [3, 2, 2, 3],
+            "noisy_remaining": [7, 2, 2, 2],
+            "returned": [0, 0, 0, 1],
+            "suggestion_accuracy": [None, 0.4, 0.6, 0.8],
+            "test_accuracy": [0.2, 0.3, 0.5, 0.75],
+        },
+    }
+
+
+def test_the_course_of_a_run_that_removes_and_returns() -> None:
+    figure = picture(course.FIGURE, [semi_record(DIGITS)])
+    assert len(figure.axes) == 2  # what was not run is left out
+    assert line(figure, 0, "kept, label right") == ([1, 2, 3, 4], pytest.approx([30, 20, 20, 30]))
+    assert line(figure, 0, "kept, label wrong")[1] == pytest.approx([70, 20, 20, 20])
+    assert line(figure, 0, "removed")[1] == pytest.approx([0, 60, 60, 50])
+    assert line(figure, 0, "returned")[1] == pytest.approx([0, 0, 0, 10])
+    assert line(figure, 1, "guesses right")[1] == pytest.approx([math.nan, 40, 60, 80], nan_ok=True)
+    assert line(figure, 1, "test accuracy")[1] == pytest.approx([20, 30, 50, 75])
+    assert "warm-up ends" in texts(figure, 1)
+    assert figure.axes[0].get_title(loc="left") == "(a) digits"
+
+
+def test_the_course_is_of_one_run_and_its_lines_differ_also_in_grey() -> None:
+    other = semi_record(DIGITS, seed=1)
+    other["curves"] = {key: flat(0, 4) for key in other["curves"]}
+    figure = picture(course.FIGURE, [other, semi_record(DIGITS)])
+    assert line(figure, 0, "kept, label right")[1] == pytest.approx([30, 20, 20, 30])
+    looks = [*course.LEDGER.values(), *course.GUESSES.values()]
+    assert len({colour for _, colour, _ in looks}) == len(looks)
+    assert all(
+        len({str(dash) for _, _, dash in part.values()}) == len(part) for part in (course.LEDGER, course.GUESSES)
+    )
+
+
+def test_cifar_comes_first_where_it_was_run() -> None:
+    figure = picture(course.FIGURE, [semi_record(cell) for cell in (DIGITS, WORST, CIFAR)])
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[::2] == ["(a) CIFAR-10", "(c) CIFAR-10N", "(e) digits"]
+
+
+@pytest.mark.parametrize(
+    "config", [{"options": {"back": None}}, {"options": {"warmup": 25}}, {"epochs": 300}, {"network": "resnet32"}]
+)
+def test_controls_and_other_budgets_are_not_the_course(config: dict[str, Any]) -> None:
+    assert not course.FIGURE.can_be_drawn(Runs([semi_record(CIFAR, **config)]))
+    assert course.FIGURE.can_be_drawn(Runs([semi_record(CIFAR)]))
+
+
+def test_the_numbers_below_the_course() -> None:
+    runs = Runs([semi_record(CIFAR)])
+    assert course_table(runs).splitlines()[2:] == [
+        "| cifar10, 80 % symmetric, resnet18 | 1 | 3 | 7 | 0 | 0 | – | 20.0 |",
+        "| cifar10, 80 % symmetric, resnet18 | 2 | 2 | 2 | 6 | 0 | 40.0 | 30.0 |",
+        "| cifar10, 80 % symmetric, resnet18 | 3 | 2 | 2 | 6 | 0 | 60.0 | 50.0 |",
+        "| cifar10, 80 % symmetric, resnet18 | 4 | 3 | 2 | 5 | 1 | 80.0 | 75.0 |",
+    ]
+    assert course_table(Runs([])) == "Not run yet."
+    assert "Lacking: MARVEL-semi on cifar10n-worst, resnet18; MARVEL-semi on digits" in shown(course.FIGURE, runs)
+
+
 def test_methods_look_different_also_in_grey() -> None:
     looks = {(str(look["linestyle"]), look["linewidth"]) for look in style.LOOKS.values()}
     assert len(looks) == len({look["color"] for look in style.LOOKS.values()}) == len(style.LOOKS)
@@ -252,4 +326,4 @@ def test_the_page_shows_what_can_be_drawn_and_names_the_rest() -> None:
 
 def test_the_pictures_are_those_of_the_records() -> None:
     late = out_of_date(Runs(read_results([ROOT / "results"])), ROOT / "docs" / "figures")
-    assert [figure.name for figure in late] == [], "run: python -m marvel.report.figures results/*.jsonl"
+    assert [figure.name for figure in late] == [], "run: python -m marvel.report.figures results"

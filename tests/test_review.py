@@ -19,6 +19,7 @@ from cleaned import EPOCHS, Pictures, Rows, write_cleaned
 from marvel.errors import FolderError, InvalidInput
 from marvel.review.decisions import Change, Decisions, read_decisions
 from marvel.review.server import HEADERS, create_app, listen, page_files
+from marvel.review.suspects import Filter, Suspects
 from marvel.runs import RunFolder
 from shapes import SHAPES, Planted, plant
 from soaking import note
@@ -258,11 +259,21 @@ def test_ranks_stay_when_others_are_decided(client: TestClient) -> None:
     assert [item["rank"] for item in first + second] == list(range(1, 21))
 
 
+def test_when_an_instance_returned_is_told(folder: RunFolder, decisions: Decisions) -> None:
+    columns = folder.instances()
+    back = np.where(np.arange(len(columns["given"])) % 3 == 0, 7, 0)
+    folder.write_instances({**columns, "returned_at": back})
+    items = Suspects(folder, decisions).page(Filter(), limit=30)["items"]
+    assert [item["returned_at"] for item in items] == [back[item["index"]] for item in items]
+    assert {item["returned_at"] for item in items} == {0, 7}
+
+
 def test_of_a_canary_only_its_own_label_is_shown(client: TestClient, folder: RunFolder) -> None:
     columns = folder.instances()
     (listed,) = np.flatnonzero(columns["canary"] & columns["flagged"]).tolist()
     item = next(item for item in everything(client) if item["index"] == listed)
     assert (item["given"], item["quality"], item["removed_at"]) == (columns["given"][listed], None, 0)
+    assert item["returned_at"] == 0
     assert client.get(f"/api/instances/{listed}").json()["margins"] == []
 
 

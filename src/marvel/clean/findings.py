@@ -12,6 +12,8 @@ from marvel.data.origin import Origin, SetAside
 from marvel.runs import Facts, RunFolder
 
 HEADING = ("rank", "id", "given", "suggested", "quality", "label_quality", "removed_at", "wrong_probability")
+RETURNED = "returned_at"
+"""One column more, last, of a method that returns what it removed."""
 MOST_OF = 0.5
 """The share of a class that is "most" of it."""
 
@@ -31,6 +33,7 @@ class Issue:
     label_quality: float | None
     removed_at: int
     wrong_probability: float | None
+    returned_at: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class Findings:
                 label_quality=known(columns["label_quality"][i]),
                 removed_at=int(columns["removed_at"][i]),
                 wrong_probability=known(columns["wrong_probability"][i]),
+                returned_at=int(columns[RETURNED][i]) if RETURNED in columns else None,
             )
             for rank, i in enumerate(self.listed.tolist(), 1)
         ]
@@ -123,6 +127,7 @@ class Findings:
             "found": {
                 "flagged": int(self.columns["flagged"].sum()),
                 "removed": int((self.columns["removed_at"] > 0).sum()),
+                **self.returned(),
                 "by_class": self.by_class(),
                 "pairs": self.pairs(),
             },
@@ -132,9 +137,16 @@ class Findings:
             "seconds": None if seconds is None else round(seconds, 3),
         }
 
+    def returned(self) -> Facts:
+        """How many are kept that had been removed, where the method returns any."""
+        if RETURNED not in self.columns:
+            return {}
+        return {"returned": int(((self.columns[RETURNED] > 0) & (self.columns["removed_at"] == 0)).sum())}
+
     def write_issues(self, folder: RunFolder) -> None:
         """issues.csv"""
-        folder.write_issues("".join(line_of(line) for line in (HEADING, *map(cells, self.issues()))))
+        heading = (*HEADING, RETURNED) if RETURNED in self.columns else HEADING
+        folder.write_issues("".join(line_of(line) for line in (heading, *map(cells, self.issues()))))
 
 
 def suspects(removed: Mask, quality: npt.NDArray[np.floating[Any]]) -> Mask:
@@ -160,4 +172,5 @@ def cells(issue: Issue) -> tuple[str, ...]:
         number(issue.label_quality, 4),
         str(issue.removed_at),
         number(issue.wrong_probability, 4),
+        *(() if issue.returned_at is None else (str(issue.returned_at),)),
     )

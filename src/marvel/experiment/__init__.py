@@ -47,6 +47,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Aim:
+    """What a cell is to come to, in percent."""
+
+    group: str
+    column: str
+    row: str
+    floor: float | str
+    """It must not be below: a number, or the mean of another row of the same column."""
+    aim: float | None = None
+    """What is hoped for, where that is more."""
+    measure: str = "test_accuracy"
+
+
+@dataclass(frozen=True)
 class Experiment:
     """All cells of a table, and the seeds that make it complete."""
 
@@ -59,6 +73,8 @@ class Experiment:
     headings: tuple[str, str, str] = ("problem", "noise", "method")
     readings: bool = False
     """Whether its cells read the same cells of the paper in several ways, of which one at most can be right."""
+    aims: tuple[Aim, ...] = ()
+    """What was asked of it before it was run."""
     file: Path | None = None
     """Where it was found."""
 

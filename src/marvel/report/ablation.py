@@ -6,9 +6,7 @@ from typing import Any
 from marvel.experiment import Experiment
 from marvel.report.compared import compare
 from marvel.report.sheet import markdown_table
-from marvel.report.words import NOTHING, mean
-
-NOT_RUN = "not run"
+from marvel.report.words import NOT_RUN, mean
 
 
 def ablation(experiment: Experiment, records: Iterable[Any]) -> str:
@@ -44,24 +42,3 @@ def controls(records: Iterable[Any]) -> str:
         at = (f"{config['data']}, {record['config']['network']}", noise, row)
         values.setdefault(at, []).append(100 * record["final"]["test_accuracy"])
     return pivots(values)
-
-
-def course(records: Iterable[Any], every: int = 5) -> str:
-    """Kept, removed and returned by epoch, and how many guesses for removed wrong labels are right: of the first run at
-    the highest noise that has them, with the method's own settings."""
-    runs = [one for one in records if "returned" in one["curves"] and not one["asked"]["options"]]
-    if not runs:
-        return "Not run yet."
-    run = max(runs, key=lambda one: (one["asked"]["rate"], -one["asked"]["seed"]))
-    curves, epochs = run["curves"], len(run["curves"]["returned"])
-    rows = []
-    for epoch in range(every, epochs + 1, every):
-        right, wrong, returned, guessed, test = (
-            curves[name][epoch - 1]
-            for name in ("clean_remaining", "noisy_remaining", "returned", "suggestion_accuracy", "test_accuracy")
-        )
-        said = NOTHING if guessed is None else f"{100 * guessed:.1f}"
-        gone = run["data"]["n"] - right - wrong
-        rows.append([str(epoch), str(right), str(wrong), str(gone), str(returned), said, f"{100 * test:.1f}"])
-    headings = ["epoch", "kept, label right", "kept, label wrong", "removed", "returned", "guesses right, %", "test, %"]
-    return markdown_table(headings, rows)

@@ -2,7 +2,8 @@
 
 Figures and claims name the cells they are about; `Runs` finds their records among all there are, one a seed. A record
 belongs to a cell only with the paper's network, batch, epochs, learning rate, warm-up and wait (`marvel.paper`), and
-MARVEL's other options at their defaults. Where a baseline was run with several settings, those run most often count.
+MARVEL's other options at their defaults; of a method that is ours, with all options at their defaults, whatever the
+protocol. Where a baseline was run with several settings, those run most often count.
 """
 
 import json
@@ -33,6 +34,8 @@ NAMES = {
     "marvel-semi": "MARVEL-semi",
 }
 """Methods as a reader names them."""
+OURS = ("marvel-semi",)
+"""Methods of which the paper has no number."""
 
 ASYMMETRIC_40 = (0.4, 0.0)
 """How "40% asymmetric" of a binary problem is read: the paper writes "(30%, 10%)" where both classes are noisy."""
@@ -40,14 +43,15 @@ ASYMMETRIC_40 = (0.4, 0.0)
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of run: a problem, a noise with its rate (or both rates of a pair), a method; and the network, where the
-    paper has two for the problem."""
+    """One kind of run: a problem, a noise with its rate (or both rates of a pair, or none), a method; the network,
+    where there are two for the problem; and the epochs, where the paper does not say them."""
 
     data: str
     noise: str
     rates: tuple[float, ...]
     method: str
     network: str | None = None
+    epochs: int | None = None
 
     def by(self, method: str) -> "Cell":
         """The same by another method."""
@@ -58,8 +62,8 @@ class Cell:
         """`cat-dog, (40 %, 0 %)`"""
         rates = ", ".join(f"{100 * rate:g} %" for rate in self.rates)
         kind = {"circular": " asymmetric", "pair": ""}.get(self.noise, f" {self.noise}")
-        network = f", {self.network}" if self.network else ""
-        return f"{self.data}, {f'({rates})' if len(self.rates) > 1 else rates}{kind}{network}"
+        noise = f", {f'({rates})' if len(self.rates) > 1 else rates}{kind}" if self.rates else ""
+        return f"{self.data}{noise}{f', {self.network}' if self.network else ''}"
 
     def __str__(self) -> str:
         return f"{name_of(self.method)} on {self.setting}"
@@ -70,7 +74,7 @@ class Cell:
         return {
             "data": self.data,
             "noise": self.noise,
-            "rate": 0.0 if pair else self.rates[0],
+            "rate": 0.0 if pair or not self.rates else self.rates[0],
             "rates": list(self.rates) if pair else [],
             "method": self.method,
         }
@@ -103,7 +107,7 @@ class Runs:
 
     def of(self, cell: Cell) -> list[Record]:
         """The records of a cell, in the order of their seeds."""
-        return _most_seeds([r for r in self._near(cell) if beside(r["config"]) is not None and _plain(r["config"])])
+        return _most_seeds([r for r in self._near(cell) if _belongs(r["config"])])
 
     def by_option(self, cell: Cell, option: str) -> dict[int, list[Record]]:
         """The records of a cell by their value of a MARVEL option, of which the paper's is only one."""
@@ -118,7 +122,8 @@ class Runs:
 
     def _near(self, cell: Cell) -> list[Record]:
         near = self._by_place.get(_place(cell.config()), [])
-        return [r for r in near if cell.network in (None, r["config"]["network"])]
+        asked = {"network": cell.network, "epochs": cell.epochs}
+        return [r for r in near if all(value in (None, r["config"][key]) for key, value in asked.items())]
 
     def _usual(self, cell: Cell, option: str) -> int | None:
         """The paper's choice."""
@@ -147,10 +152,10 @@ def name_of(method: str) -> str:
 
 
 def read_results(paths: Sequence[Path]) -> list[Record]:
-    """The records of files of results, or of all in a folder; runs that failed are no records."""
+    """The records of files of results, or of all in a folder and below it; runs that failed are no records."""
     files: list[Path] = []
     for path in paths:
-        files += sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        files += sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
     found: list[Record] = []
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -165,17 +170,28 @@ def read_results(paths: Sequence[Path]) -> list[Record]:
     return found
 
 
+def untouched(config: Mapping[str, Any]) -> bool:
+    """Whether all options of the method are at their defaults."""
+    return all(_default(config, name, value) for name, value in config["options"].items())
+
+
 def _place(config: Mapping[str, Any]) -> str:
     return json.dumps([config["data"], config["noise"], config["rate"], list(config["rates"]), config["method"]])
+
+
+def _belongs(config: Mapping[str, Any]) -> bool:
+    """Whether it was run as the paper did it; what is ours, as it is by itself."""
+    if config["method"] in OURS:
+        return untouched(config)
+    return beside(config) is not None and _plain(config)
 
 
 def _plain(config: Mapping[str, Any]) -> bool:
     """Whether MARVEL ran by its defaults, but for the two periods."""
     if not config["method"].startswith("marvel"):
         return True
-    known = options_of(METHODS[config["method"]])
     own = {name: value for name, value in config["options"].items() if name not in ("warmup", "wait")}
-    return all(name in known and known[name].default == value for name, value in own.items())
+    return all(_default(config, name, value) for name, value in own.items())
 
 
 def _most_seeds(records: Sequence[Record]) -> list[Record]:
@@ -183,7 +199,11 @@ def _most_seeds(records: Sequence[Record]) -> list[Record]:
     groups: dict[str, dict[int, Record]] = {}
     for record in records:
         told = {key: value for key, value in record["config"].items() if key not in HOW | {"seed", "options"}}
-        own = {key: value for key, value in record["config"]["options"].items() if not _default(record, key, value)}
+        own = {
+            key: value
+            for key, value in record["config"]["options"].items()
+            if not _default(record["config"], key, value)
+        }
         key = json.dumps([told, own], sort_keys=True)
         groups.setdefault(key, {})[record["config"]["seed"]] = record
     largest: dict[int, Record] = {}
@@ -193,6 +213,6 @@ def _most_seeds(records: Sequence[Record]) -> list[Record]:
     return [largest[seed] for seed in sorted(largest)]
 
 
-def _default(record: Record, name: str, value: Any) -> bool:
-    known = options_of(METHODS[record["config"]["method"]])
+def _default(config: Mapping[str, Any], name: str, value: Any) -> bool:
+    known = options_of(METHODS[config["method"]])
     return name in known and bool(known[name].default == value)

@@ -133,8 +133,8 @@ def trade(points: Sequence[Mapping[str, float | None]], chosen: int, told: str) 
     return _chart(marks, x, y, told, "labels listed", tick=percent)
 
 
-def spark(margins: Values, told: str, removed_at: int = 0) -> Markup:
-    """One instance's margins by epoch: below the line the network believes another class."""
+def spark(margins: Values, told: str, removed_at: int = 0, returned_at: int = 0) -> Markup:
+    """One instance's margins by epoch: below the line the network believes another class; a ring where it returned."""
     width, height, room = 200, 46, 3
     x = Scale(1, max(2, len(margins)), room, width - room)
     low, high = _around((value for value in margins if value is not None), least=1)
@@ -145,8 +145,9 @@ def spark(margins: Values, told: str, removed_at: int = 0) -> Markup:
         marks.append(_tag("path", d=_path([(run[0][0], zero), *run, (run[-1][0], zero)]) + "Z", class_="fill"))
         marks.append(_line(run, "line"))
     marks.append(_tag("line", x1=0, x2=width, y1=zero, y2=zero, class_="zero"))
-    if removed_at and removed_at <= len(margins) and (value := margins[removed_at - 1]) is not None:
-        marks.append(_tag("circle", cx=x(removed_at), cy=y(value), r=3, class_="removed"))
+    for epoch, kind in ((removed_at, "removed"), (returned_at, "returned")):
+        if epoch and epoch <= len(margins) and (value := margins[epoch - 1]) is not None:
+            marks.append(_tag("circle", cx=x(epoch), cy=y(value), r=3, class_=kind))
     return _svg(width, height, marks, told, "spark")
 
 

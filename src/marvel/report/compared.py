@@ -25,6 +25,7 @@ MEASURES = {
     "detection_auroc": "detection AUROC",
     "detection_ap": "detection AP",
     "detection_best_f1": "best detection F1",
+    "suggestion_accuracy": "suggestions right",
 }
 """What can be shown of a run: shares, of its final numbers."""
 NOT_TUNED = "not tuned"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from marvel.data.shown import Instances
 
-GALLERY = 60
-"""How many of the most suspect instances are shown."""
+GALLERY, RETURNED = 60, 10
+"""How many of the most suspect instances are shown, and of those that were removed and returned."""
 THUMBNAIL = 256
 """The longest side of a picture, in pixels; it is shown at about two thirds of that."""
 TINY = 16
@@ -46,6 +46,7 @@ COLUMNS = (
         "quality",
         "label_quality",
         "removed_at",
+        "returned_at",
         "wrong_probability",
         "flagged",
         "canary",
@@ -66,6 +67,7 @@ class Suspect:
     probability: float | None
     quality: float
     removed_at: int
+    returned_at: int
     picture: str | None
     sharp: bool
     fields: list[tuple[str, str]]
@@ -124,8 +126,10 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
     columns, found = folder.instances(COLUMNS), folder.found
     classes: Sequence[str] = config["data"]["classes"]
     warmup = record.get("chosen", {}).get("warmup")
-    listed = suspects(columns, ranked(columns))
+    order, back = ranked(columns), _returned(columns)
+    listed = suspects(columns, order)
     gallery = _gallery(folder, columns, classes, listed[:GALLERY], instances)
+    again = [] if back is None else _gallery(folder, columns, classes, order[back[order] > 0][:RETURNED], instances)
     aside = (found or config["data"]).get("set_aside", [])
     by_class, pairs = _by_class(columns, classes, found), _pairs(columns, classes, found)
     return {
@@ -136,10 +140,12 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "found": found,
         "listed": len(listed),
         "removed": int((columns["removed_at"] > 0).sum()),
+        "returned": None if back is None else int((back > 0).sum()),
         "final": record["final"],
         "truth": "clean" in columns,
         "interval": _interval(found),
         "gallery": gallery,
+        "again": again,
         "by_class": by_class[:CLASSES],
         "more_classes": by_class[CLASSES:],
         "pairs": pairs[:PAIRS],
@@ -174,6 +180,7 @@ def _gallery(
     cards = []
     for rank, index in enumerate(map(int, chosen), 1):
         suggested, removed_at = int(columns["suggested"][index]), int(columns["removed_at"][index])
+        returned_at = int(columns["returned_at"][index]) if "returned_at" in columns else 0
         probability = columns["wrong_probability"][index] if "wrong_probability" in columns else None
         picture, sharp = _picture(instances, index)
         fields = list(instances.fields(index).items()) if instances is not None and picture is None else []
@@ -187,10 +194,11 @@ def _gallery(
                 probability=None if probability is None or np.isnan(probability) else float(probability),
                 quality=float(columns["quality"][index]),
                 removed_at=removed_at,
+                returned_at=returned_at,
                 picture=picture,
                 sharp=sharp,
                 fields=fields[:FIELDS],
-                spark=charts.spark(own, _spark_told(own, removed_at), removed_at) if any_known(own) else None,
+                spark=_spark(own, removed_at, returned_at) if any_known(own) else None,
             )
         )
     return cards
@@ -205,10 +213,13 @@ def any_known(margins: Sequence[float | None]) -> bool:
     return any(margin is not None for margin in margins)
 
 
-def _spark_told(margins: Sequence[float | None], removed_at: int) -> str:
+def _spark(margins: Sequence[float | None], removed_at: int, returned_at: int) -> "Markup":
     known = [margin for margin in margins if margin is not None]
-    told = f"Margins by epoch: first {known[0]:.1f}, last {known[-1]:.1f}, lowest {min(known):.1f}."
-    return f"{told} Removed in epoch {removed_at}." if removed_at else told
+    told = [f"Margins by epoch: first {known[0]:.1f}, last {known[-1]:.1f}, lowest {min(known):.1f}."]
+    # One that was returned and is removed all the same was removed again.
+    told += [f"Returned in epoch {returned_at}."] if returned_at else []
+    told += [f"Removed{' again' if returned_at else ''} in epoch {removed_at}."] if removed_at else []
+    return charts.spark(margins, " ".join(told), removed_at, returned_at)
 
 
 def _picture(instances: "Instances | None", index: int) -> tuple[str | None, bool]:
@@ -232,6 +243,11 @@ def _picture(instances: "Instances | None", index: int) -> tuple[str | None, boo
 
 
 # ------------------------------------------------------------ the numbers
+
+
+def _returned(columns: Mapping[str, Any]) -> Any:
+    """(n,) the epoch in which what is kept had been returned, 0: never removed; None where removal is for good."""
+    return np.where(columns["removed_at"] > 0, 0, columns["returned_at"]) if "returned_at" in columns else None
 
 
 def _by_class(columns: Mapping[str, Any], classes: Sequence[str], found: Facts | None) -> list[Facts]:
@@ -322,10 +338,16 @@ def _charts(
     ended = ", ".join(f"{words[key]} {value:.0%}" for key, value in last.items() if value is not None)
     # A loop of one's own need not have kept its epochs.
     made["curves"] = charts.curves(learned, f"By epoch; at the end: {ended}.", warmup) if learned else None
+    made["guesses"] = None
+    if "suggestion_accuracy" in curves:
+        guessed = curves["suggestion_accuracy"]
+        told = f"At the end {guessed[-1]:.0%} of the guesses for removed wrong labels are right."
+        made["guesses"] = charts.curves({"ink": guessed}, told, warmup)
     quantiles = curves.get("margin_quantiles")
     made["fan"] = charts.fan(quantiles, _fan_told(quantiles), warmup) if quantiles else None
-    counts = _removals(columns, epochs)
-    made["removals"] = charts.bars(counts, _removals_told(counts), warmup) if sum(counts) else None
+    for name, word, at in (("removals", "removed", columns["removed_at"]), ("returns", "returned", _returned(columns))):
+        counts = [] if at is None else _by_epoch(at, columns, epochs)
+        made[name] = charts.bars(counts, _by_epoch_told(counts, word), warmup) if sum(counts) else None
     made |= _distribution(columns)
     made["trade"] = None
     if found is not None and found["estimate"] is not None and len(found["curve"]) > 1:
@@ -342,17 +364,16 @@ def _fan_told(quantiles: Sequence[Sequence[float] | None]) -> str:
     return f"At the end half of all margins lie between {low:.1f} and {high:.1f}, the median at {median:.1f}."
 
 
-def _removals(columns: Mapping[str, Any], epochs: int) -> list[int]:
-    """How many were removed in each epoch, labels flipped on purpose left out."""
-    removed_at = columns["removed_at"]
+def _by_epoch(at: Any, columns: Mapping[str, Any], epochs: int) -> list[int]:
+    """How many have each epoch in `at` (n,), labels flipped on purpose left out."""
     if "canary" in columns:
-        removed_at = removed_at[~columns["canary"]]
-    return [int(count) for count in np.bincount(removed_at, minlength=epochs + 1)[1:]]
+        at = at[~columns["canary"]]
+    return [int(count) for count in np.bincount(at, minlength=epochs + 1)[1:]]
 
 
-def _removals_told(counts: Sequence[int]) -> str:
+def _by_epoch_told(counts: Sequence[int], word: str) -> str:
     most = int(np.argmax(counts)) + 1
-    return f"{sum(counts):,} instances were removed in all, most of them ({max(counts):,}) in epoch {most}."
+    return f"{sum(counts):,} instances were {word} in all, most of them ({max(counts):,}) in epoch {most}."
 
 
 def _distribution(columns: Mapping[str, Any]) -> dict[str, Any]:

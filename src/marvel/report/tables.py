@@ -22,13 +22,15 @@ from marvel.errors import DataError, InvalidInput, MarvelError, pick
 from marvel.experiment import Experiment
 from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
-from marvel.report.ablation import ablation, controls, course
+from marvel.report.ablation import ablation, controls
+from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.outside import outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
+from marvel.report.times import times
 from marvel.report.words import judgement, mean, paper_mean
 from marvel.results import by_run
 from marvel.runs import write_atomically
@@ -178,6 +180,17 @@ def figures(path: Path | None) -> str:
     return page(Runs(read_results([_named_file(path)])))
 
 
+def how_it_went(path: Path | None) -> str:
+    """The figure of removing and returning, and its numbers at four epochs, from all records of a folder."""
+    from marvel.report.cells import Runs
+    from marvel.report.course import course
+    from marvel.report.figures.all import shown
+    from marvel.report.figures.course import FIGURE
+
+    runs = Runs(read_results([_named_file(path)]))
+    return f"{shown(FIGURE, runs)}\n\n{course(runs)}"
+
+
 def claims(path: Path | None) -> str:
     """The claims of the paper's prose, judged by all records of a folder."""
     from marvel.report.cells import Runs
@@ -222,8 +235,10 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "demo": lambda path: demo(_json(path, _text(path))),
     "experiment": lambda path: experiment(path),
     "ablation": lambda path: ablation(*_measured(path)),
+    "aims": lambda path: aims(*_measured(path)),
     "controls": lambda path: controls(read_records(path)),
-    "course": lambda path: course(read_records(path)),
+    "course": how_it_went,
+    "times": lambda path: times(read_results([_named_file(path)])),
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
     "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),

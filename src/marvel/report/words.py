@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 
 from marvel.paper import PaperNumber, Verdict
 
-NOTHING = "–"
+NOTHING, NOT_RUN = "–", "not run"
 
 
 def mean(values: Sequence[float]) -> str:

@@ -18,7 +18,8 @@ from marvel.review.decisions import ACTIONS, Change, Decisions, Entry
 from marvel.runs import Facts, RunFolder
 
 COLUMNS = (
-    *("id", "given", "suggested", "quality", "label_quality", "wrong_probability", "removed_at", "flagged", "canary"),
+    *("id", "given", "suggested", "quality", "label_quality", "wrong_probability", "removed_at", "returned_at"),
+    *("flagged", "canary"),
 )
 UNDECIDED = 0
 CODES = {action: code for code, action in enumerate(ACTIONS, 1)}
@@ -61,6 +62,7 @@ class Suspects:
         self.given, self.suggested = columns["given"], columns["suggested"]
         self.quality, self.removed_at = columns["quality"], columns["removed_at"]
         n = len(self.given)
+        self.returned_at = columns.get("returned_at", np.zeros(n, dtype=np.int16))
         self.probability = columns.get("wrong_probability", np.full(n, np.nan)).astype(np.float64)
         self.estimated = bool(np.isfinite(self.probability).any())
         everything = ranked(columns)
@@ -125,6 +127,7 @@ class Suspects:
             "quality": _known(self.quality[index], 3),
             "probability": _known(self.probability[index], 4),
             "removed_at": int(self.removed_at[index]),
+            "returned_at": int(self.returned_at[index]),
             **self.state(index),
         }
 

@@ -1,9 +1,10 @@
-"""The figures of the paper, in its order, and the page that shows them."""
+"""The figures of the paper, in its order, those of our own, and how a page shows them."""
 
 from pathlib import Path
 
 from marvel.report.cells import Runs
 from marvel.report.figures import (
+    course,
     kept_labels,
     margin_distribution,
     margin_quantiles,
@@ -28,15 +29,20 @@ FIGURES: tuple[PaperFigure, ...] = (
     memorisation.MULTI_FIGURE,
     kept_labels.FIGURE,
 )
+"""Of the paper."""
+OURS: tuple[PaperFigure, ...] = (course.FIGURE,)
+EVERY = (*FIGURES, *OURS)
 
 
 def page(runs: Runs, folder: str = "figures") -> str:
-    """A section a figure, in Markdown: the picture, the caption, how many runs, and which are lacking."""
-    return "\n\n".join(section(figure, runs, folder) for figure in FIGURES)
+    """A section for each of the paper's figures, in Markdown."""
+    titles = [f"## {figure.number}: {figure.name.replace('-', ' ')}" for figure in FIGURES]
+    return "\n\n".join(f"{title}\n\n{shown(figure, runs, folder)}" for title, figure in zip(titles, FIGURES))
 
 
-def section(figure: PaperFigure, runs: Runs, folder: str) -> str:
-    lines = [f"## {figure.number}: {figure.name.replace('-', ' ')}", figure.caption]
+def shown(figure: PaperFigure, runs: Runs, folder: str = "figures") -> str:
+    """A figure in Markdown: the caption, the picture, how many runs, and which are lacking."""
+    lines = [figure.caption]
     if figure.can_be_drawn(runs):
         at = f"{folder}/{figure.name}"
         lines.append(f"[![{figure.number}]({at}.png)]({at}.svg)")
@@ -56,4 +62,4 @@ def out_of_date(runs: Runs, folder: Path) -> list[PaperFigure]:
     """The figures whose picture was drawn from other runs, or is not there."""
     from marvel.report.figures.sheet import is_of
 
-    return [figure for figure in FIGURES if figure.can_be_drawn(runs) and not is_of(figure, runs, folder)]
+    return [figure for figure in EVERY if figure.can_be_drawn(runs) and not is_of(figure, runs, folder)]

@@ -1,4 +1,4 @@
-"""A figure of the paper: what it shows, of which runs, and the sheet its panels are drawn on."""
+"""A figure: what it shows, of which runs, and the sheet its panels are drawn on."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ Draw: TypeAlias = "Callable[[Axes, Panel, Runs], None]"
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of the paper, by the name of its file."""
+    """A figure of the paper, or one of ours in its style, by the name of its file."""
 
     name: str
     number: str
@@ -49,6 +49,8 @@ class PaperFigure:
     draw: Draw
     same_scale: bool = False
     """Whether all panels get the upright scale of the highest."""
+    only_run: bool = False
+    """Whether panels without a run are left out, instead of said to be lacking."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -71,13 +73,14 @@ class PaperFigure:
         """Its panels, the first of them top left; to be called within the style."""
         from matplotlib.figure import Figure
 
-        rows = -(-len(self.panels) // COLUMNS)
-        columns = min(COLUMNS, len(self.panels))
-        height = HEIGHT + (ROW if self.lacks(runs) else 0)
+        panels = [one for one in self.panels if not self.only_run or not runs.lacking(one.cells)]
+        rows = -(-len(panels) // COLUMNS)
+        columns = min(COLUMNS, len(panels))
+        height = HEIGHT + (ROW if runs.lacking(cell for one in panels for cell in one.cells) else 0)
         figure = Figure(figsize=(WIDTH * columns + 0.2 if columns > 1 else ALONE, height * rows))
-        for place, panel in enumerate(self.panels):
+        for place, panel in enumerate(panels):
             axes = figure.add_subplot(rows, columns, place + 1)
-            letter = f"({'abcdefgh'[place]}) " if len(self.panels) > 1 else ""
+            letter = f"({'abcdefgh'[place]}) " if len(panels) > 1 else ""
             style.heading(axes, letter + panel.title, panel.subtitle)
             lacking = runs.lacking(panel.cells)
             if panel.cells and len(lacking) == len(panel.cells):

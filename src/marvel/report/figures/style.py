@@ -75,9 +75,14 @@ def percent_axis(axes: "Axes", low: int = 0, high: int = 100, step: int = 20) ->
     axes.set_yticks(range(low, high + 1, step), [f"{tick} %" for tick in range(low, high + 1, step)])
 
 
+def shade(axes: "Axes", epoch: float) -> None:
+    """A grey ground up to an epoch."""
+    axes.axvspan(0, epoch, color="#EFEFEF", linewidth=0, zorder=0)
+
+
 def shade_warmup(axes: "Axes", epoch: float, height: float = 0.97, va: str = "top", inside: bool = False) -> None:
     """The epochs of plain training, as a grey ground; said at that height, beside it or inside."""
-    axes.axvspan(0, epoch, color="#EFEFEF", linewidth=0, zorder=0)
+    shade(axes, epoch)
     how = {"va": va, "rotation": 90, "color": GREY, "xycoords": ("data", "axes fraction")}
     note(axes, "warm-up ends", (epoch, height), (-2 if inside else 2, 0), ha="right" if inside else "left", **how)
 

@@ -9,7 +9,8 @@ const RIGHT = 6;
 const TOP = 8;
 const BOTTOM = 20;
 
-export function margins(values, removedAt, warmup) {
+export function margins(values, item, warmup) {
+  const marked = [["removed", item.removed_at], ["returned", item.returned_at]].filter(([, epoch]) => epoch);
   const known = values.filter((value) => value !== null);
   const low = Math.min(-1, ...known);
   const high = Math.max(1, ...known);
@@ -19,7 +20,7 @@ export function margins(values, removedAt, warmup) {
 
   const told = known.length
     ? `Margins by epoch: first ${known[0].toFixed(1)}, last ${known.at(-1).toFixed(1)}` +
-      (removedAt ? `, removed in epoch ${removedAt}` : "")
+      marked.map(([kind, epoch]) => `, ${kind} in epoch ${epoch}`).join("")
     : "No margins were recorded";
   const chart = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": told });
   if (warmup > 1) {
@@ -38,9 +39,10 @@ export function margins(values, removedAt, warmup) {
   if (low < -2) chart.append(said(low.toFixed(0).replace("-", "−"), y(low)));
   chart.append(draw("text", { x: LEFT, y: HEIGHT - 4 }, "epoch 1"));
   chart.append(draw("text", { x: WIDTH - RIGHT, y: HEIGHT - 4, "text-anchor": "end" }, String(values.length)));
-  const value = values[removedAt - 1];
-  if (removedAt && value !== null && value !== undefined) {
-    chart.append(draw("circle", { cx: x(removedAt), cy: y(value), r: 4, class: "removed" }));
+  for (const [kind, epoch] of marked) {
+    const value = values[epoch - 1];
+    if (value === null || value === undefined) continue;
+    chart.append(draw("circle", { cx: x(epoch), cy: y(value), r: 4, class: kind }));
   }
   return chart;
 }

@@ -31,6 +31,8 @@ export class One {
     $("rank").textContent = `${count(item.rank)} of ${count(this.app.list.filter.scope === "all" ? run.all : run.progress.listed)}`;
     $("removed-row").hidden = !item.removed_at;
     $("removed").textContent = `in epoch ${item.removed_at}`;
+    $("returned-row").hidden = !item.returned_at;
+    $("returned").textContent = `in epoch ${item.returned_at}`;
     $("odds").replaceChildren(...odds(item));
     this.showState(item);
     const asked = [picture(item.index, LARGE), detail(item.index).catch(() => null)];
@@ -65,7 +67,7 @@ export class One {
     fill($("fields-beside"), pictured ? fields : []);
     $("nothing").hidden = pictured || fields.length > 0;
     $("margins-figure").hidden = !known?.margins.length;
-    if (known?.margins.length) $("margins").replaceChildren(margins(known.margins, item.removed_at, this.app.run.warmup));
+    if (known?.margins.length) $("margins").replaceChildren(margins(known.margins, item, this.app.run.warmup));
   }
 
   preload() {
