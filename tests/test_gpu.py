@@ -99,6 +99,17 @@ def test_the_forms_of_marvel_semi_are_captured_too(options, deterministic):
     assert_same(ours, finished(Run(asked.but(fast=False), data=small())))
 
 
+def test_an_interrupted_run_goes_on(tmp_path, deterministic):
+    asked = settings("marvel+")
+    begun = Run(asked, tmp_path, data=small())
+    for shown in begun.steps():
+        if shown is not None:
+            begun.trainer.save(begun.method)
+            break
+    gone_on = Run(asked, tmp_path, resume=True, data=small())
+    assert_same(finished(gone_on), finished(Run(asked, data=small())))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_streamed_steps_are_captured_and_equal_resident_ones(workers, deterministic):
     streamed = Run(settings("marvel+", source="streamed", workers=workers), data=small())

@@ -27,7 +27,7 @@ from marvel.methods import CE, MarvelPlus
 from marvel.plan import generator_of, seed_of
 from marvel.run import Run
 from marvel.runs import RunFolder
-from marvel.trainer import Epoch, Trainer
+from marvel.trainer import Epoch, Trainer, _lay_out_alike
 from toy import FEATURES, problem
 
 CLASSES = ("a", "b", "c")
@@ -257,6 +257,20 @@ def test_a_finished_run_is_read_back_and_not_trained_again(tmp_path: Path, train
     assert len(trained) == 3
     assert_same(state(again), state(first))
     assert_same(files(tmp_path), before)
+
+
+def test_momentum_is_laid_out_as_its_parameter_is() -> None:
+    """As a GPU's fused optimizer wants it: networks there are channels-last, and files hold tensors in rows."""
+    network = torch.nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9)
+    network(torch.rand(2, 3, 5, 5)).sum().backward()
+    optimizer.step()
+    before = optimizer.state[network.weight]["momentum_buffer"].clone()
+    optimizer.state[network.weight]["momentum_buffer"] = before.contiguous()
+    _lay_out_alike(optimizer)
+    after = optimizer.state[network.weight]["momentum_buffer"]
+    assert after.stride() == network.weight.stride() != before.contiguous().stride()
+    assert torch.equal(after, before)
 
 
 def test_without_checkpoints_a_resumed_run_starts_again(tmp_path: Path) -> None:
