@@ -74,7 +74,7 @@ def write_scores(folder: Path, settings: Facts, run: CleanRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     told = {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
     name = "-".join(str(settings[key]) for key in ("data", "noise", "rate", "seed"))
-    np.savez_compressed(folder / f"{name}.npz", truth=run.truth.numpy(), **told)
+    np.savez_compressed(folder / f"{name}.npz", truth=run.truth.numpy(), quality=run.judgement.quality, **told)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,13 @@ import torch
 from marvel import data as datasets
 from marvel import metrics
 from marvel.clean import CleanRun, prepare
+from marvel.clean.estimate import Scores
+from marvel.clean.judgement import Judgement
 from marvel.data import Data
 from marvel.fast import pack
 from marvel.methods.ce import Part
 from marvel.methods.confident_learning import cleanlab, folds_of
+from marvel.plan import seed_of
 from marvel.results import add, records
 from marvel.run import Run
 from marvel.runs import Facts, as_json
@@ -57,23 +61,14 @@ def settings_of(args: argparse.Namespace) -> Iterator[Facts]:
 
 
 def ours(settings: Facts, data: Data, out: Path) -> Iterator[Any]:
-    """One run of clean; what it showed, and what it says of every instance."""
+    """One run of clean; what it showed of every instance."""
     run: CleanRun = prepare(settings, data=data)
     yield from run.steps()
     assert run.record is not None
-    columns = run.instances()
-    place = np.full(len(run.data), len(run.data), dtype=np.int32)
-    place[run.ranked] = np.arange(len(run.ranked))
-    kept = {"truth": run.truth.numpy(), "flagged": columns["flagged"], "place": place, "quality": columns["quality"]}
-    kept |= {"label_quality": columns["label_quality"], "suggested": columns["suggested"]}
-    kept |= {"wrong_probability": columns["wrong_probability"], **scores_of(run)}
-    facts = {key: run.record[key] for key in ("config", "environment", "estimate", "chosen")}
+    told = {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
+    facts = {key: run.record[key] for key in ("config", "environment", "chosen")}
+    kept = {"truth": run.truth.numpy(), "quality": run.judgement.quality, **told}
     write(out / f"{name_of(settings)}-ours.npz", facts, kept)
-
-
-def scores_of(run: CleanRun) -> dict[str, Any]:
-    """What the estimate is made from."""
-    return {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
 
 
 class Folds:
@@ -149,17 +144,19 @@ def judge(args: argparse.Namespace) -> None:
         facts, kept = read(args.out / f"{name_of(settings)}-ours.npz")
         kept |= read(args.out / f"{name_of(settings)}-folds.npz")[1]
         facts |= {"asked": settings, **times}
-        others = ~kept["canary"]  # of all instances, those that both judged under the same label
-        wrong = (kept["given"] != kept["truth"])[others]
-        listed, place = kept["flagged"][others], kept["place"][others].astype(float)
+        truth, quality, seed = kept["truth"], kept["quality"], seed_of(settings["seed"], "estimate")
+        told = {key.name: kept[key.name] for key in fields(Scores) if key.name in kept}
+        judgement = Judgement(Scores(**told, classes=kept["probabilities"].shape[1]), quality, seed)
+        others = ~judgement.told.canary  # of all instances, those that both judged under the same label
+        wrong = (kept["given"] != truth)[others]
+        final = judgement.beside(truth)
         found = {
-            "marvel clean": {**metrics.ranking(place, wrong), **metrics.detection(listed, wrong)},
-            "mean margin": metrics.ranking(kept["quality"][others], wrong),
-            "mean sigmoid of the margin": metrics.ranking(kept["label_quality"][others], wrong),
+            "marvel clean": {key: value for key, value in final.items() if key.startswith("detection_")},
+            "mean margin": metrics.ranking(quality[others], wrong),
+            "mean sigmoid of the margin": metrics.ranking(kept["score"][others], wrong),
             "confident learning": confident(kept, others, wrong),
         }
-        suggested = (kept["suggested"] == kept["truth"])[others][listed & wrong]
-        facts["final"] = {"suggestion_accuracy": metrics.share(suggested), "wrong_labels": int(wrong.sum())}
+        facts |= {"final": final, "estimate": judgement.claimed(), "flagged": len(judgement.listed)}
         add(args.results, {**facts, "found": found, "n": len(others), "canaries": int((~others).sum())})
         print(name_of(settings), json.dumps(found, indent=1))
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from marvel.clean import CleanRun, clean, cut, prepare, timed
+from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
 from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries
+from marvel.clean.judgement import Judgement
 from marvel.cli import main
 from marvel.data import Data, from_arrays
 from marvel.errors import FolderError, InvalidInput
@@ -423,16 +424,12 @@ def test_how_long_it_takes_is_said_once_after_a_few_steps() -> None:
 
 
 def test_precision_and_top_choose_the_list(cleaned: Any) -> None:
-    run: CleanRun = cleaned.run
-    assert run.estimate is not None
+    judgement: Judgement = cleaned.run.judgement
+    assert judgement.estimate is not None
     for precision in (0.5, 0.99):
-        other = prepare({**QUICK, "data": "arrays"}, data=blobs(), precision=precision)
-        other.__dict__ |= {"told": run.told, "estimate": run.estimate}
-        chance = run.estimate.chance[other.listed]
+        chance = judgement.estimate.chance[replace(judgement, precision=precision).listed]
         assert chance.mean() >= precision
-    other = prepare({**QUICK, "data": "arrays"}, data=blobs(), top=5)
-    other.__dict__ |= {"told": run.told, "estimate": run.estimate}
-    assert other.listed.tolist() == run.ranked[:5].tolist()
+    assert replace(judgement, top=5).listed.tolist() == judgement.ranked[:5].tolist()
 
 
 # ------------------------------------------------------------ the ledger

@@ -68,7 +68,7 @@ def test_the_folder_says_what_the_criterion_knows(criterion: Method, tmp_path: P
     saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y), classes=NAMES, settings={"lr": 0.05})
     lines = issues_of(saved.folder)
     quality = {i: float(criterion.quality[i]) for i in criterion.removed.nonzero().squeeze(1).tolist()}
-    ranked = sorted(quality, key=lambda i: (float(criterion.label_quality[i]), i))
+    ranked = sorted(quality, key=lambda i: (float(criterion.quality[i]), i))
     assert [int(line["id"]) for line in lines] == ranked == [issue.index for issue in saved.issues]
     for line, i in zip(lines, ranked, strict=True):
         assert line["given"] == NAMES[Y[i]] and line["suggested"] == NAMES[criterion.rival[i]]

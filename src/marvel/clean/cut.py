@@ -9,6 +9,11 @@ from marvel.errors import InvalidInput
 
 Numbers = npt.NDArray[np.floating[Any]]
 
+DOUBTED = 0.25
+"""A `label_quality` below this is listed by default, whatever the model says: over the epochs the network held another
+class for three times as likely as the given one. Where people were wrong, canaries are easier than the truth, the model
+expects too little, and without this few of their errors would be listed."""
+
 
 def check(precision: float | None, top: int | None) -> None:
     if precision is not None and top is not None:
@@ -21,19 +26,18 @@ def check(precision: float | None, top: int | None) -> None:
         raise InvalidInput(f"top is how many labels are listed, at least 1; got {top}")
 
 
-def listed(chance: Numbers, precision: float | None = None, top: int | None = None) -> int:
+def listed(chance: Numbers, precision: float | None = None, top: int | None = None, doubted: int = 0) -> int:
     """How many of the labels with these falling chances of being wrong are listed.
 
-    By default so many that the expected F1 is highest, 2 hits / (listed + wrong); with `precision` as many as can be
-    expected to have that share of wrong ones; with `top` that many.
+    By default so many that the expected F1 is highest, 2 hits / (listed + wrong), and as many as are `doubted` at
+    least; with `precision` as many as can be expected to have that share of wrong ones; with `top` that many.
     """
     if top is not None:
         return min(top, len(chance))
     hits = np.cumsum(chance)
-    if not len(hits) or hits[-1] < 0.5:
-        return 0
     counts = np.arange(1, len(hits) + 1)
     if precision is not None:
         enough = np.flatnonzero(hits / counts >= precision - 1e-12)
         return int(enough[-1]) + 1 if len(enough) else 0
-    return int(np.argmax(2 * hits / (counts + hits[-1]))) + 1
+    best = int(np.argmax(2 * hits / (counts + hits[-1]))) + 1 if len(hits) and hits[-1] >= 0.5 else 0
+    return max(best, doubted)

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from marvel import metrics
 from marvel.clean import cut
 from marvel.clean.canaries import CLAIM, Canaries, how_many, plant
-from marvel.clean.estimate import LEVEL, MODEL, Estimate, Scores, curve, estimate
-from marvel.clean.findings import Findings, Issue, suspects
+from marvel.clean.estimate import Scores, curve
+from marvel.clean.findings import Findings, Issue
+from marvel.clean.judgement import Judgement
 from marvel.config import Config
 from marvel.data.core import Data
 from marvel.errors import FolderError, InvalidInput
@@ -119,30 +119,13 @@ class CleanRun(Run):
         )
 
     @cached_property
-    def estimate(self) -> Estimate | None:
-        return estimate(self.told, np.random.default_rng(seed_of(self.config.seed, "estimate")))
-
-    @cached_property
-    def ranked(self) -> npt.NDArray[np.int64]:
-        """All instances that were judged, the most suspect first."""
-        chance = np.full(len(self.given), np.nan) if self.estimate is None else self.estimate.chance
-        judged = ~self.told.canary if self.estimate is None else np.isfinite(chance)
-        order = np.lexsort((self.told.score, -np.nan_to_num(chance)))
-        return order[judged[order]]
-
-    @cached_property
-    def listed(self) -> npt.NDArray[np.int64]:
-        """Those of issues.csv."""
-        if self.estimate is not None:
-            return self.ranked[: cut.listed(self.estimate.chance[self.ranked], self.precision, self.top)]
-        if self.top is not None:
-            return self.ranked[: self.top]
-        suspect = suspects(self.told.removed & ~self.told.canary, self.method.quality.cpu().numpy())
-        return self.ranked[suspect[self.ranked]]
+    def judgement(self) -> Judgement:
+        quality = np.where(self.told.canary, np.float32(np.nan), self.method.quality.cpu().numpy())
+        return Judgement(self.told, quality, seed_of(self.config.seed, "estimate"), self.precision, self.top)
 
     def instances(self) -> dict[str, Any]:
         """Canaries have their own label back, and nothing that was said of the false one."""
-        n, canary = len(self.data), self.told.canary
+        n, canary, estimate = len(self.data), self.told.canary, self.judgement.estimate
         columns = super().instances()
         ids = self.data.ids if self.data.ids is not None else tuple(map(str, range(n)))
         suggested = np.where(self.told.rival == self.given, -1, self.told.rival)
@@ -151,55 +134,36 @@ class CleanRun(Run):
             "id": np.array(ids, dtype=object),
             "given": self.given,
             "suggested": suggested,
-            "quality": np.where(canary, np.nan, columns["quality"]),
+            "quality": self.judgement.quality,
             "label_quality": np.where(canary, np.nan, self.trainer.ledger.trust.numpy()),
             "weight": np.where(canary, np.nan, columns["weight"]),
             "removed_at": np.where(canary, 0, columns["removed_at"]),
             **({"returned_at": np.where(canary, 0, columns["returned_at"])} if "returned_at" in columns else {}),
-            "wrong_probability": np.full(n, np.nan) if self.estimate is None else self.estimate.chance,
-            "flagged": np.isin(np.arange(n), self.listed),
+            "wrong_probability": np.full(n, np.nan) if estimate is None else estimate.chance,
+            "flagged": self.judgement.flagged,
             "canary": canary,
         }
         return columns
 
     @property
     def findings(self) -> Findings:
-        return Findings(self.instances(), self.data.classes, self.listed)
+        return Findings(self.instances(), self.data.classes, self.judgement.listed)
 
     def issues(self) -> list[Issue]:
         return self.findings.issues()
 
     def found(self) -> Facts:
         """What clean.json says."""
-        findings = self.findings
+        findings, estimate = self.findings, self.judgement.estimate
         return findings.facts(
             self.data.origin,
             self.data.set_aside,
             self.trainer.seconds,
             canaries=len(self.canaries),
-            estimate=self.claimed(),
-            curve=[] if self.estimate is None else curve(self.estimate.chance),
+            estimate=self.judgement.claimed(),
+            curve=[] if estimate is None else curve(estimate.chance),
             warnings=[*findings.warnings(), *self.warnings()],
         )
-
-    def claimed(self) -> Facts | None:
-        if self.estimate is None:
-            return None
-        chance = self.estimate.chance
-        hits, all_hits = float(np.sum(chance[self.listed])), float(np.nansum(chance))
-        last = self.listed[~self.told.canary[self.listed]][-1:]
-        return {
-            "wrong": {
-                "value": round(self.estimate.value, 1),
-                "low": round(self.estimate.low, 1),
-                "high": round(self.estimate.high, 1),
-                "level": LEVEL,
-            },
-            "precision": hits / len(self.listed) if len(self.listed) else None,
-            "recall": min(1.0, hits / all_hits) if all_hits > 0 else None,
-            "cut_off": float(self.method.quality[int(last[0])]) if len(last) else None,
-            "model": MODEL,
-        }
 
     def warnings(self) -> list[str]:
         if self.wanted == 0 or len(self.canaries) >= CLAIM:
@@ -214,23 +178,8 @@ class CleanRun(Run):
     def results(self, lines: list[Facts]) -> Facts:
         results = super().results(lines)
         if self.clean is not None:
-            results["final"] |= self.judged()
-        return {**results, "estimate": self.claimed(), "flagged": len(self.listed)}
-
-    def judged(self) -> Facts:
-        """How good the list is, where the clean labels are known; canaries are left out."""
-        others, truth = ~self.told.canary, self.truth.numpy()
-        wrong = self.given != truth
-        place = np.full(len(wrong), np.inf)
-        place[self.ranked] = np.arange(len(self.ranked))
-        flagged = np.isin(np.arange(len(wrong)), self.listed)
-        found = flagged & wrong & others
-        return {
-            **metrics.detection(flagged[others], wrong[others]),
-            **metrics.ranking(place[others], wrong[others]),
-            "suggestion_accuracy": metrics.share((self.told.rival == truth)[found]),
-            "wrong_labels": int(wrong.sum()),
-        }
+            results["final"] |= self.judgement.beside(self.truth.numpy())
+        return {**results, "estimate": self.judgement.claimed(), "flagged": len(self.judgement.listed)}
 
     def write(self, folder: RunFolder, record: Facts) -> None:
         folder.blank_ledger(self.canaries.index)

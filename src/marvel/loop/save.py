@@ -111,7 +111,7 @@ def _columns(criterion: Method, own: Own) -> tuple[dict[str, Any], npt.NDArray[n
         "wrong_probability": np.full(n, np.nan),
         "canary": np.zeros(n, dtype=bool),
     }
-    order = np.argsort(label_quality, kind="stable")
+    order = np.argsort(quality, kind="stable")
     return columns, order[seen[order]]
 
 

@@ -14,18 +14,18 @@ Columns: TypeAlias = Mapping[str, Any]
 def ranked(columns: Columns) -> Indices:
     """The instances that something is known of, the most suspect first.
 
-    By the probability that the label is wrong, and then by `label_quality`. Without probabilities by quality; labels
+    By the probability that the label is wrong, and then by quality. Without probabilities by quality alone; labels
     that were flipped on purpose are left out then, since what was measured is not about their own.
     """
     chance = columns.get("wrong_probability", np.empty(0)).astype(np.float64)
     if np.isfinite(chance).any():
         judged = np.isfinite(chance)
-        order = np.lexsort((columns["label_quality"], -np.nan_to_num(chance)))
+        order = np.lexsort((columns["quality"], -np.nan_to_num(chance)))
     else:
         judged = np.isfinite(columns["quality"])
         if "canary" in columns:
             judged &= ~columns["canary"]
-        order = np.argsort(columns["label_quality" if "flagged" in columns else "quality"], kind="stable")
+        order = np.argsort(columns["quality"], kind="stable")
     found: Indices = order[judged[order]]
     return found
 

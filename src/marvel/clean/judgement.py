@@ -1,0 +1,96 @@
+"""What is said of every label when the training is over: how likely it is wrong, in which order, and what is listed."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from marvel import metrics
+from marvel.clean import cut
+from marvel.clean.estimate import LEVEL, MODEL, Estimate, Scores, estimate
+from marvel.clean.findings import suspects
+from marvel.clean.order import agreed
+from marvel.runs import Facts
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`told` is what the training showed, `quality` (n,) the mean margins, of which a canary has none; `precision` and
+    `top` say how many labels are listed."""
+
+    told: Scores
+    quality: npt.NDArray[np.float32]
+    seed: int
+    precision: float | None = None
+    top: int | None = None
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """None where there are too few canaries to claim anything."""
+        found = estimate(self.told, np.random.default_rng(self.seed))
+        if found is None:
+            return None
+        others, chance = ~self.told.canary, found.chance.copy()
+        chance[others] = agreed(chance[others], self.quality[others])
+        return replace(found, chance=chance)
+
+    @cached_property
+    def ranked(self) -> Labels:
+        """All instances that were judged, the most suspect first."""
+        chance = np.zeros(len(self.quality)) if self.estimate is None else self.estimate.chance
+        judged = ~self.told.canary if self.estimate is None else np.isfinite(chance)
+        order = np.lexsort((self.quality, -np.nan_to_num(chance)))
+        found: Labels = order[judged[order]]
+        return found
+
+    @cached_property
+    def listed(self) -> Labels:
+        """Those of issues.csv."""
+        if self.estimate is not None:
+            doubted = (self.told.score < np.log(cut.DOUBTED / (1 - cut.DOUBTED))) & ~self.told.canary
+            chance = self.estimate.chance[self.ranked]
+            return self.ranked[: cut.listed(chance, self.precision, self.top, int(doubted.sum()))]
+        if self.top is not None:
+            return self.ranked[: self.top]
+        suspect = suspects(self.told.removed & ~self.told.canary, self.quality)
+        return self.ranked[suspect[self.ranked]]
+
+    @property
+    def flagged(self) -> npt.NDArray[np.bool_]:
+        return np.isin(np.arange(len(self.quality)), self.listed)
+
+    def claimed(self) -> Facts | None:
+        """What is claimed about how many labels are wrong."""
+        if self.estimate is None:
+            return None
+        chance = self.estimate.chance
+        hits, all_hits = float(np.sum(chance[self.listed])), float(np.nansum(chance))
+        last = self.listed[~self.told.canary[self.listed]][-1:]
+        return {
+            "wrong": {
+                "value": round(self.estimate.value, 1),
+                "low": round(self.estimate.low, 1),
+                "high": round(self.estimate.high, 1),
+                "level": LEVEL,
+            },
+            "precision": hits / len(self.listed) if len(self.listed) else None,
+            "recall": min(1.0, hits / all_hits) if all_hits > 0 else None,
+            "cut_off": float(self.quality[last[0]]) if len(last) else None,
+            "model": MODEL,
+        }
+
+    def beside(self, truth: Labels) -> Facts:
+        """How good ranking, list and suggestions are, where the right labels are known; canaries are left out."""
+        others, wrong = ~self.told.canary, self.told.given != truth
+        place = np.full(len(wrong), np.inf)
+        place[self.ranked] = np.arange(len(self.ranked))
+        found = self.flagged & wrong & others
+        return {
+            **metrics.detection(self.flagged[others], wrong[others]),
+            **metrics.ranking(place[others], wrong[others]),
+            "suggestion_accuracy": metrics.share((self.told.rival == truth)[found]),
+            "wrong_labels": int(wrong.sum()),
+        }
