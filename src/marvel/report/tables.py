@@ -26,6 +26,7 @@ from marvel.report.ablation import ablation, controls
 from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
+from marvel.report.confident import confident
 from marvel.report.outside import outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
@@ -231,6 +232,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "accuracy": lambda path: accuracy(read_records(path)),
     "detection": lambda path: detection(read_records(path)),
     "calibration": lambda path: calibration(read_records(path)),
+    "confident": lambda path: confident(read_records(path)),
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
     "experiment": lambda path: experiment(path),
