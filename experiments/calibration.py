@@ -31,6 +31,7 @@ NOISE = [
     ("circular", 0.1),
     ("circular", 0.2),
     ("circular", 0.4),
+    ("class-dependent", 0.3),
 ]
 NUMBERS = (
     *("detection_precision", "detection_recall", "detection_f1", "detection_best_f1", "detection_auroc"),

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marvel.config import Config, as_plain
 from marvel.data import Data, load
-from marvel.results import add, identity_of, records, short, what
+from marvel.results import add, identity_of, records, what
 from marvel.run import Run
 
 CONTROLS = {"removal": False}, {"guesses": False, "back": None}, {"back": None}
@@ -58,7 +58,7 @@ def main() -> None:
         for _ in run.steps():
             pass
         assert run.record is not None
-        add(args.results, short({"asked": asked, **run.record}))
+        add(args.results, {"asked": asked, **run.record})
         final = run.record["final"]
         said = [config.data, str(config.rate), config.method, str(dict(config.options)), f"seed {config.seed}:"]
         print(*said, f"{100 * final['test_accuracy']:.1f} %", run.record["chosen"], file=sys.stderr, flush=True)

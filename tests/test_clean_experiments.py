@@ -18,10 +18,10 @@ def test_calibration_ends_in_a_record_of_every_noise(tmp_path: Path) -> None:
     results, scores = tmp_path / "records.jsonl", tmp_path / "scores"
     run("calibration.py", "--seeds", "0", "--epochs", "3", "--results", results, "--scores", scores)
     found = [json.loads(line) for line in results.read_text().splitlines()]
-    assert {(record["asked"]["noise"], record["asked"]["rate"]) for record in found} == {
-        (noise, rate) for noise in ("symmetric", "circular") for rate in (0.1, 0.2, 0.4)
-    }
-    assert len(list(scores.glob("*.npz"))) == len(found) == 6
+    wanted = {(noise, rate) for noise in ("symmetric", "circular") for rate in (0.1, 0.2, 0.4)}
+    wanted.add(("class-dependent", 0.3))
+    assert {(record["asked"]["noise"], record["asked"]["rate"]) for record in found} == wanted
+    assert len(list(scores.glob("*.npz"))) == len(found) == 7
 
 
 def test_detection_stands_beside_confident_learning(tmp_path: Path) -> None:

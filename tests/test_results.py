@@ -190,6 +190,11 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         records(tmp_path / "a.jsonl")
 
 
+def test_a_record_that_keeps_less_of_a_run_is_kept_as_it_is(tmp_path: Path) -> None:
+    add(tmp_path / "a.jsonl", {"asked": {"seed": 1}, "estimate": 1 / 3})
+    assert records(tmp_path / "a.jsonl") == [{"asked": {"seed": 1}, "estimate": 1 / 3}]
+
+
 def _add_many(path: Path, seeds: range) -> None:
     for seed in seeds:
         add(path, record(seed))

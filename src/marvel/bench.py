@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marvel.config import Config
 from marvel.engines import Engine, Job, Shown, side_by_side
-from marvel.results import add, forget_failure, identity, identity_of, note_failure, records, short, what
+from marvel.results import add, forget_failure, identity, identity_of, note_failure, records, what
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 
@@ -58,7 +58,7 @@ def work(
         if isinstance(shown, Exception):
             note_failure(results, todo[which], shown)
         elif isinstance(shown, dict):
-            add(results, short(shown))
+            add(results, shown)
             forget_failure(results, todo[which])
             if (folder := jobs[which].folder) is not None:
                 RunFolder(folder).drop_tensors()

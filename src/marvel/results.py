@@ -89,20 +89,25 @@ def add(path: Path, record: Facts) -> None:
     with _held(path) as file:
         file.truncate(file.read().rfind(b"\n") + 1)
         file.seek(0, os.SEEK_END)
-        file.write(_line(record))
+        file.write(_line(short(record)))
 
 
 def short(record: Facts) -> Facts:
     """The record as it is kept here: curves and the rates of single classes rounded, and no histogram of all margins
     where those of right and of wrong labels add up to it. The run folder has it in full."""
-    noise = {key: _rounded(value) for key, value in record["noise"].items()}
-    curves = {key: _rounded(c, MARGIN_DIGITS if key in MARGINS else DIGITS) for key, c in record["curves"].items()}
-    histograms = {
-        epoch: {of: counts for of, counts in sets.items() if of != "all" or "clean" not in sets}
-        for epoch, sets in record["histograms"].items()
-    }
-    noise |= {"realised_rate": record["noise"]["realised_rate"]}
-    return {**record, "noise": noise, "curves": curves, "histograms": histograms}
+    kept = dict(record)  # an experiment of its own may keep less of a run
+    if "noise" in record:
+        kept["noise"] = {key: _rounded(value) for key, value in record["noise"].items()}
+        kept["noise"] |= {"realised_rate": record["noise"]["realised_rate"]}
+    if "curves" in record:
+        digits = {key: MARGIN_DIGITS if key in MARGINS else DIGITS for key in record["curves"]}
+        kept["curves"] = {key: _rounded(curve, digits[key]) for key, curve in record["curves"].items()}
+    if "histograms" in record:
+        kept["histograms"] = {
+            epoch: {of: counts for of, counts in sets.items() if of != "all" or "clean" not in sets}
+            for epoch, sets in record["histograms"].items()
+        }
+    return kept
 
 
 def _rounded(value: Any, digits: int = DIGITS) -> Any:

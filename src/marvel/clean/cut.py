@@ -9,11 +9,6 @@ from marvel.errors import InvalidInput
 
 Numbers = npt.NDArray[np.floating[Any]]
 
-DOUBTED = 0.25
-"""A `label_quality` below this is listed by default, whatever the model says: over the epochs the network held another
-class for three times as likely as the given one. Where people were wrong, canaries are easier than the truth, the model
-expects too little, and without this few of their errors would be listed."""
-
 
 def check(precision: float | None, top: int | None) -> None:
     if precision is not None and top is not None:
@@ -29,8 +24,8 @@ def check(precision: float | None, top: int | None) -> None:
 def listed(chance: Numbers, precision: float | None = None, top: int | None = None, doubted: int = 0) -> int:
     """How many of the labels with these falling chances of being wrong are listed.
 
-    By default so many that the expected F1 is highest, 2 hits / (listed + wrong), and as many as are `doubted` at
-    least; with `precision` as many as can be expected to have that share of wrong ones; with `top` that many.
+    By default so many that the expected F1 is highest, 2 hits / (listed + wrong), and at least as many as the network
+    itself doubts; with `precision` as many as can be expected to have that share of wrong ones; with `top` that many.
     """
     if top is not None:
         return min(top, len(chance))

@@ -9,11 +9,13 @@ leaves `pi` open (right labels could have any scores), so each model says one th
             `kappa` is averaged over by its likelihood, flattened by 1 + W/m since the m canaries are a sample too.
     shape   Scores are bell-shaped. Right labels are a mixture of two normal densities, wrong ones of three, the third
             being where the right ones are (labels learned by heart). All are fitted by EM to canaries and others
-            together, but how much of the wrong ones each density holds is for the canaries to say.
+            together, but how much of the wrong ones each density holds is for the canaries to say. That gives how many
+            wrong labels are found, below the score where right and wrong are equally likely. How many there are
+            follows from the share of canaries that is found (`marvel.clean.recapture`).
 
-`ratio` is right where right and wrong overlap and canaries are like real wrong labels; `shape` where there is a gap,
-and then it forgives canaries that are easier than real ones. Neither is right everywhere, so both are asked and their
-answers pooled (`marvel.clean.estimate`).
+`ratio` is right where right and wrong overlap, and `shape` takes hard right labels for wrong ones. `shape` is right
+where there is a gap, and `ratio` says far too little of few canaries, or ones that are easier than real wrong labels.
+Neither is right everywhere, so both are asked and their answers pooled (`marvel.clean.estimate`).
 """
 
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from marvel.clean.recapture import Sample, missed
 
 Numbers = npt.NDArray[np.float64]
 
@@ -39,18 +43,19 @@ class Fit:
     chance: Numbers
 
 
-def ratio(canaries: Numbers, others: Numbers, right: float, draws: int, rng: np.random.Generator) -> Fit:
-    """`right` is the share of canaries whose false label happens to be the right one."""
-    m, n = len(canaries), len(others)
-    ordered = np.sort(canaries)
+def ratio(canaries: Sample, others: Numbers, draws: int, rng: np.random.Generator) -> Fit:
+    """What the ranks of the others among the canaries say."""
+    hidden = round(canaries.hidden / 2 * len(canaries))  # as many as is to be expected: the easiest to find
+    ordered = np.sort(canaries.score)[hidden:]
+    m, n = len(ordered), len(others)
     count = np.unique(np.linspace(0, m, int(np.clip(m / 5, 6, 30)) + 1).round().astype(int)[1:])
     upper = np.append(ordered, ordered[-1] + 1e-9)
     cuts = (ordered[count - 1] + upper[count]) / 2
     cell = np.searchsorted(cuts, others)
     held = np.bincount(cell, minlength=len(cuts) + 1).astype(float)
     seen = np.append(np.diff(count, prepend=0), 0.5)  # half a canary beyond the last of them
-    if right > 0:
-        seen = without_right(seen, held, right)
+    if canaries.right > 0:
+        seen = without_right(seen, held, canaries.right)
     models = [np.append(1.0, POWERS[kappa <= POWERS]) for kappa in KAPPAS]
     edges = _edges(seen[None])
     fits = [_powers(held, edges, powers) for powers in models]
@@ -113,21 +118,27 @@ def _mixed(weights: Numbers, cells: Numbers) -> Numbers:
     return mixed
 
 
-def shape(canaries: Numbers, others: Numbers, right: float, draws: int, rng: np.random.Generator) -> Fit:
-    """`right` as above."""
-    low, high = np.quantile(np.concatenate([canaries, others]), [0.002, 0.998])
+def shape(canaries: Sample, others: Numbers, draws: int, rng: np.random.Generator) -> Fit:
+    """What bell-shaped densities and the share of canaries that is found say."""
+    low, high = np.quantile(np.concatenate([canaries.score, others]), [0.002, 0.998])
     pad = 0.05 * (high - low) + 1e-9
     edges = np.linspace(low - pad, high + pad, BINS + 1)
     x = (edges[1:] + edges[:-1]) / 2
-    bins = [np.clip(np.searchsorted(edges, scores) - 1, 0, BINS - 1) for scores in (canaries, others)]
+    bins = [np.clip(np.searchsorted(edges, scores) - 1, 0, BINS - 1) for scores in (canaries.score, others)]
     held = np.bincount(bins[1], minlength=BINS).astype(float)
     seen = np.bincount(bins[0], minlength=BINS).astype(float)
-    bells = Bells(x, seen, held).fit(seen[None], right, rounds=150)
-    chance = np.interp(others, x, bells.chance()[0])
+    bells = Bells(x, seen, held).fit(seen[None], canaries.right, rounds=150)
+    chance = bells.chance()[0]
     weight = rng.standard_exponential((draws, len(canaries)))
     resampled = np.stack([np.bincount(bins[0], w, BINS) for w in weight]).astype(float)
-    bells.fit(resampled, right, rounds=60)
-    return Fit(rng.binomial(held.astype(int), bells.chance()).sum(axis=1).astype(float), chance)
+    bells.fit(resampled, canaries.right, rounds=60)
+    below = chance >= 0.5
+    found = rng.binomial(held.astype(int), bells.chance())[:, below].sum(axis=1)
+    share = canaries.found(float(edges[below.sum()]) if below.any() else -np.inf, draws, rng)
+    wrong = np.minimum(found / share, len(others))
+    rest = max(float(np.median(wrong) - (held * chance)[below].sum()), 0.0)
+    chance = np.where(below, chance, missed(x, seen * ~below, held * ~below, rest))
+    return Fit(wrong, np.interp(others, x, falling(chance, held + 1e-3)))
 
 
 class Bells:

@@ -3,10 +3,12 @@
 The model, in a sentence: real wrong labels have scores like canaries that were given the same kind of wrong label. Two
 kinds are told apart. A pair (given label, strongest competitor) that turns up among the removed far more often than
 others is *favoured*: there a label goes wrong systematically, and wrong labels are harder to see. Favoured pairs and
-the rest are estimated each from its own canaries. The two models of `marvel.clean.densities` are asked, half of the
-draws each, and the interval is widened by `HEDGE` on both sides: real wrong labels are never quite like canaries.
+the rest are estimated each from its own canaries; what is in doubt about these is in `marvel.clean.recapture`. The two
+models of `marvel.clean.densities` are asked: the number is the median of what both say, and the interval holds that of
+either. It is widened by `HEDGE` on both sides: real wrong labels are never quite like canaries.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +17,30 @@ import numpy.typing as npt
 
 from marvel.clean.canaries import CLAIM
 from marvel.clean.densities import ratio, shape
+from marvel.clean.recapture import Sample
 
 Numbers = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+MODELS = (ratio, shape)
 LEVEL, HEDGE, DRAWS = 0.9, 0.08, 200
-OFTEN, FEWEST = 3.0, 4
-"""A favoured pair has this many times the mean count of a pair, and at least so many."""
-ENOUGH = 10
+OFTEN, FEWEST, LIKE = 3.0, 4, 0.5
+"""A favoured pair has this many times the mean count of a pair, and at least so many; or it stands out from the rest
+alone, and has this share of the mean count of favoured pairs."""
+ENOUGH = 5
 """Canaries that a kind of its own must have; with fewer there is one kind only."""
+ROUNDS = 3
+"""How often the models are asked: how many canaries had a wrong label before is known only from their answers."""
+HIDDEN, DOUBT = 0.5, 0.5
+"""The largest share of canaries taken to be wrong twice; and the chance that the rest is as hard to see as favoured
+pairs, where all that was removed is in these."""
 SUREST = 0.9
 """The most that is said of a canary's own label."""
 MODEL = (
     "Real wrong labels have scores like canaries with the same kind of wrong label; right labels have higher ones. "
-    "The interval allows 8% for canaries that are easier or harder."
+    "The interval allows for canaries that are found or missed together, for their own labels having been wrong, "
+    "and 8% for canaries that are easier or harder."
 )
 
 
@@ -73,25 +84,34 @@ def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Esti
     kind = often[told.label, told.rival]
     if min((kind & told.canary).sum(), (~kind & told.canary).sum()) < ENOUGH or not (kind & ~told.canary).any():
         kind, often = np.zeros_like(kind), np.zeros_like(often)
-    kinds = [which for which in (kind, ~kind) if which.any()]
-    right = np.zeros(len(kind))
-    for _ in range(2):  # once more, knowing how many canaries are right by accident
-        chance = np.full(len(kind), np.nan)
-        totals = np.zeros(2 * (draws // 2))
-        for which in kinds:
-            mine, theirs = which & told.canary, which & ~told.canary
-            if not theirs.any():
-                continue
-            accident = float(right[mine].mean())
-            fits = [model(told.score[mine], told.score[theirs], accident, draws // 2, rng) for model in (ratio, shape)]
-            chance[theirs] = (fits[0].chance + fits[1].chance) / 2
-            totals += np.concatenate([rng.permutation(fit.wrong) for fit in fits])
-        right = by_accident(told, chance)
+    kinds = [which for which in (kind, ~kind) if (which & ~told.canary).any()]
+    doubt = DOUBT * float(kind[told.removed & ~told.canary].mean()) if kind.any() else 0.0
     others, m = int((~told.canary).sum()), int(told.canary.sum())
+    right, hidden = np.zeros(len(kind)), 0.0
+    for _ in range(ROUNDS):
+        chance = np.full(len(kind), np.nan)
+        totals = np.zeros((len(MODELS), draws // len(MODELS)))
+        harder = sample(told, kind, right) if kind.any() else None
+        for which in kinds:
+            doubtful = {"hidden": hidden} if which is kind else {"harder": harder, "doubt": doubt}
+            mine, theirs = sample(told, which, right, **doubtful), which & ~told.canary
+            fits = [model(mine, told.score[theirs], totals.shape[1], rng) for model in MODELS]
+            chance[theirs] = np.mean([fit.chance for fit in fits], axis=0)
+            totals += np.stack([rng.permutation(fit.wrong) for fit in fits])
+        right = by_accident(told, chance)
+        hidden = min(float(np.quantile(totals, (1 + LEVEL) / 2, axis=1).max()) / others, HIDDEN)
     totals += rng.binomial(m, np.clip(totals / others, 0, 1))  # of the canaries' own labels some were wrong already
-    low, value, high = np.quantile(totals, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
+    value, ends = np.median(totals), np.quantile(totals, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    low, high = ends[0].min(), ends[1].max()
     chance[told.canary] = of_canaries(told, value / (others + m))
     return Estimate(chance, float(value), float(low * (1 - HEDGE)), min(float(high * (1 + HEDGE)), others + m), often)
+
+
+def sample(told: Scores, which: Mask, right: Numbers, **doubtful: Any) -> Sample:
+    """The canaries of a kind."""
+    mine = which & told.canary
+    _, group = np.unique(told.label[mine] * told.classes + told.rival[mine], return_inverse=True)
+    return Sample(told.score[mine], group, float(right[mine].mean()), **doubtful)
 
 
 def favoured(told: Scores) -> Mask:
@@ -99,9 +119,16 @@ def favoured(told: Scores) -> Mask:
     which = told.removed & ~told.canary
     table = np.zeros((told.classes, told.classes))
     np.add.at(table, (told.label[which], told.rival[which]), 1)
-    mean = table.sum() / (told.classes * (told.classes - 1))
-    often: Mask = table >= max(OFTEN * mean, mean + 4 * np.sqrt(mean), FEWEST)
-    return often
+    pairs = ~np.eye(told.classes, dtype=bool)
+    often = table >= frequent(table[pairs].mean())
+    if often.any() and (pairs & ~often).any():  # favoured pairs raise the mean, and hide others behind it
+        often |= table >= max(frequent(table[pairs & ~often].mean()), LIKE * table[often].mean())
+    return often & pairs
+
+
+def frequent(mean: float) -> float:
+    """A count far above the mean."""
+    return max(OFTEN * mean, mean + 4 * math.sqrt(mean), FEWEST)
 
 
 def by_accident(told: Scores, chance: Numbers) -> Numbers:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from marvel import metrics
 from marvel.clean import cut
+from marvel.clean.doubt import beyond, doubted
 from marvel.clean.estimate import LEVEL, MODEL, Estimate, Scores, estimate
 from marvel.clean.findings import suspects
 from marvel.clean.order import agreed
@@ -33,6 +34,7 @@ class Judgement:
         found = estimate(self.told, np.random.default_rng(self.seed))
         if found is None:
             return None
+        found = beyond(found, self.told)
         others, chance = ~self.told.canary, found.chance.copy()
         chance[others] = agreed(chance[others], self.quality[others])
         return replace(found, chance=chance)
@@ -50,9 +52,8 @@ class Judgement:
     def listed(self) -> Labels:
         """Those of issues.csv."""
         if self.estimate is not None:
-            doubted = (self.told.score < np.log(cut.DOUBTED / (1 - cut.DOUBTED))) & ~self.told.canary
-            chance = self.estimate.chance[self.ranked]
-            return self.ranked[: cut.listed(chance, self.precision, self.top, int(doubted.sum()))]
+            chance, doubts = self.estimate.chance[self.ranked], int(doubted(self.told).sum())
+            return self.ranked[: cut.listed(chance, self.precision, self.top, doubts)]
         if self.top is not None:
             return self.ranked[: self.top]
         suspect = suspects(self.told.removed & ~self.told.canary, self.quality)
