@@ -40,7 +40,7 @@ from marvel.methods.ce import Part
 from marvel.methods.confident_learning import cleanlab, folds_of
 from marvel.plan import seed_of
 from marvel.results import add, records
-from marvel.run import Run
+from marvel.run import Run, commit
 from marvel.runs import Facts, as_json
 
 SETTINGS = [("cifar10", "symmetric", 0.4), ("cifar10n-aggregate", "none", 0.0), ("cifar10n-worst", "none", 0.0)]
@@ -157,6 +157,7 @@ def judge(args: argparse.Namespace) -> None:
             "confident learning": confident(kept, others, wrong),
         }
         facts |= {"final": final, "estimate": judgement.claimed(), "flagged": len(judgement.listed)}
+        facts["judged_at"] = commit()
         add(args.results, {**facts, "found": found, "n": len(others), "canaries": int((~others).sum())})
         print(name_of(settings), json.dumps(found, indent=1))
 
