@@ -484,9 +484,9 @@ FLAGS = "--epochs 12 --warmup 2 --wait 2 --device cpu"
 def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, shown = said(f"clean mine.npz {FLAGS}", capsys)
     assert code == 0, shown.err
-    assert "labels are wrong (90% interval:" in shown.out and "by 60 canaries" in shown.out
+    assert "labels are wrong (90% interval:" in shown.out and "by 60 labels that were flipped on purpose" in shown.out
     assert "Next: marvel review runs/mine-clean-s0" in shown.out
-    assert "this will take about" in shown.err
+    assert "This will take about" in shown.err
     folder = arrays / "runs" / "mine-clean-s0"
     assert (folder / "report.html").exists()
     assert ",'=ash," in (folder / "issues.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula

@@ -6,6 +6,7 @@ from the data (names of classes and files, fields of a table) is escaped by the 
 
 import base64
 import io
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ GALLERY = 60
 """How many of the most suspect instances are shown."""
 THUMBNAIL = 256
 """The longest side of a picture, in pixels; it is shown at about two thirds of that."""
-TINY = 16
-"""Pictures up to this size are shown with their pixels sharp."""
+TINY = 32
+"""Pictures up to this size are shown with their pixels sharp: at the size of a thumbnail, blur hides more."""
 HEAVY = 20_000
 """Bytes from which a picture is written as a JPEG: sixty of them must stay below a few megabytes."""
 FIELDS = 8
@@ -112,7 +113,8 @@ def render(folder: RunFolder, instances: "Instances | None" = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin, "short": _short}
+    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin}
+    environment.filters |= {"short": _short, "soft": _soft}
     try:
         return environment.get_template("page.html").render(facts(folder, config, record, instances))
     except (KeyError, TypeError, IndexError) as error:
@@ -140,6 +142,7 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "truth": "clean" in columns,
         "interval": _interval(found),
         "gallery": gallery,
+        "pictured": any(suspect.picture for suspect in gallery),
         "by_class": by_class[:CLASSES],
         "more_classes": by_class[CLASSES:],
         "pairs": pairs[:PAIRS],
@@ -190,7 +193,9 @@ def _gallery(
                 picture=picture,
                 sharp=sharp,
                 fields=fields[:FIELDS],
-                spark=charts.spark(own, _spark_told(own, removed_at), removed_at) if any_known(own) else None,
+                spark=charts.spark(own, _spark_told(own, removed_at), removed_at, wide=bool(fields))
+                if any_known(own)
+                else None,
             )
         )
     return cards
@@ -432,7 +437,16 @@ def _margin(value: float) -> str:
     return f"{value:.1f}".replace("-", "−")
 
 
+def _soft(text: str) -> "Markup":
+    """The text, which may be broken where its own marks part it: names of columns and files hold no spaces."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=[_/.\\-])(?=[^\s_/.\\-])", text))
+
+
 def _short(name: str) -> str:
     """The end of a path, its middle left out where it is long: what differs is mostly at either end."""
+    if name.isdigit():
+        return f"instance {name}"
     last = name.rstrip("/").rpartition("/")[2] or name
     return last if len(last) <= 22 else f"{last[:11]}…{last[-9:]}"
