@@ -15,6 +15,7 @@ from marvel.clean import CleanRun, clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
 from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries
+from marvel.clean.findings import Findings
 from marvel.cli import main
 from marvel.data import Data, from_arrays
 from marvel.errors import FolderError, InvalidInput
@@ -412,6 +413,18 @@ def test_a_class_of_one_instance_and_most_of_a_class_gone() -> None:
     assert any("most of class class 3" in warning for warning in found.found["warnings"])
     y[few[1:]] = 1
     assert clean(replace(data, x=x, y=y, clean=None), **QUICK).found["found"]["by_class"][3]["n"] == 1
+
+
+def test_many_classes_that_are_gone_are_one_warning() -> None:
+    """Of 13 classes of four: three of each of the first twelve are removed, of the last one three are listed."""
+    given = np.repeat(np.arange(13), 4)
+    gone = np.arange(52) % 4 < 3
+    columns = {"given": given, "flagged": gone & (given == 12), "removed_at": (gone & (given < 12)).astype(int)}
+    names = [f"c{k}" for k in range(13)]
+    removed, listed = Findings(columns, names, np.flatnonzero(columns["flagged"])).warnings()
+    assert removed.startswith("most of 12 classes is removed, c0 (3 of 4), c1 (3 of 4), ")
+    assert "c9 (3 of 4) and 2 more: look at some of them" in removed and "c10" not in removed
+    assert listed.startswith("most of class c12 (3 of 4) is listed: look")
 
 
 def test_how_long_it_takes_is_said_once_after_a_few_steps() -> None:
