@@ -84,8 +84,9 @@ class Tab:
             raise
 
     def fits(self) -> bool:
-        """Whether nothing sticks out to the right."""
-        wide, inner = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        """Whether nothing sticks out to the right. A phone zooms out for what does, so that `innerWidth` grows with it."""
+        page = "document.documentElement"
+        wide, inner = self.page.evaluate(f"[{page}.scrollWidth, {page}.clientWidth]")
         return bool(wide <= inner)
 
     def close(self) -> None:
