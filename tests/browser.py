@@ -84,7 +84,7 @@ class Tab:
             raise
 
     def fits(self) -> bool:
-        """Whether nothing sticks out to the right. A phone zooms out for what does, so that `innerWidth` grows with it."""
+        """Whether nothing sticks out to the right. (A phone zooms out for what does, and `innerWidth` with it.)"""
         page = "document.documentElement"
         wide, inner = self.page.evaluate(f"[{page}.scrollWidth, {page}.clientWidth]")
         return bool(wide <= inner)
