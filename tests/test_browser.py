@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from browser import LAPTOP, PHONE, Tab, chromium
+from browser import LAPTOP, PHONE, Tab, chromium, faint, nameless, skipped, small
 from cleaned import Pictures, Rows, write_cleaned
 from marvel.report.page import write_page
 from marvel.review.decisions import Decisions, read_decisions
@@ -416,3 +417,191 @@ def test_on_a_phone(folder: RunFolder, planted: Planted, serve: Serve, tab: Call
     one.page.tap("#toggle-view")
     one.page.wait_for_selector(".card img[src]")
     assert one.fits() and one.errors == []
+
+
+# ------------------------------------------------------------ what a designer would wince at
+
+LONG = tuple(
+    f"Canis_lupus_familiaris/{kind}_{'x' * 40}, photographed_in_the_wild"
+    for kind in ("dachshund", "كلب كبير", "כלב", "鳥の写真", "Straße", "e", "f", "g", "h", "i")
+)
+
+
+@pytest.fixture
+def long_names(tmp_path: Path, planted: Planted) -> RunFolder:
+    ids = [f"a/very/long/path/{'y' * 60}/station_{k:08d}_v2.final.png" for k in range(len(planted.ids))]
+    return write_cleaned(tmp_path / "long", planted.given, planted.truth, ids, LONG)
+
+
+class SomeGone(Pictures):
+    def picture(self, index: int, largest: int = 512) -> bytes | None:
+        return None if index % 2 else super().picture(index, largest)
+
+
+def test_what_is_wrong_is_seen(tmp_path: Path, tab: Callable[..., Tab]) -> None:
+    """The checks below, on a page that fails all of them."""
+    page = tmp_path / "bad.html"
+    page.write_text(
+        "<!doctype html><meta name=viewport content='width=device-width'><h1>a</h1><h3>b</h3>"
+        "<button style='width:20px;height:20px'></button><p style='color:#888'>grey</p>"
+        "<div style='background:#000'><p style='color:rgb(0 0 0 / 50%)'>dark</p></div><hr style='width:900px'>"
+    )
+    one = tab(page.as_uri(), PHONE)
+    assert not one.fits() and nameless(one) == ["button"] and skipped(one) == ["h1 h3"] and len(small(one)) == 1
+    assert faint(one) == ["grey: 3.54", "dark: 1.00"]
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", [Pictures, SomeGone, Rows])
+def test_the_report_can_be_read_by_everybody(
+    long_names: RunFolder,
+    planted: Planted,
+    tab: Callable[..., Tab],
+    size: tuple[int, int],
+    scheme: str,
+    kind: Any,
+) -> None:
+    path = write_page(long_names, instances=Rows() if kind is Rows else kind(planted))  # type: ignore[arg-type]
+    one = tab(path.as_uri(), size, scheme, offline=True)
+    assert one.fits()
+    assert nameless(one) == [] and faint(one) == [] and skipped(one) == []
+    assert size == LAPTOP or small(one, 40) == []
+    told = one.page.evaluate(
+        "[...document.querySelectorAll('svg.chart:not(.interval)')].map((c) => c.querySelectorAll('.name').length)"
+    )
+    assert told and set(told) == {2}, "both axes of every chart have a name"
+    gone = one.page.locator(".card .picture p").count()
+    assert (gone > 0) == (kind is SomeGone), "a picture that is gone leaves its place"
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_review_can_be_used_by_everybody(
+    long_names: RunFolder,
+    planted: Planted,
+    serve: Serve,
+    tab: Callable[..., Tab],
+    size: tuple[int, int],
+    scheme: str,
+) -> None:
+    one = tab(serve(long_names, SomeGone(planted)), size, scheme)
+
+    def check(where: str) -> None:
+        assert one.fits(), where
+        assert nameless(one) == [] and faint(one) == [] and skipped(one) == [], where
+        assert size == LAPTOP or small(one) == [], where
+
+    one.until("document.getElementById('margins').children.length > 0")
+    check("one by one")
+    for key, opened in (("c", "chooser"), ("f", "filter"), ("?", "help")):
+        one.page.keyboard.press(key)
+        one.page.wait_for_selector(f"#{opened}[open]")
+        check(opened)
+        one.page.keyboard.press("Escape")
+    one.page.keyboard.press("g")
+    one.page.wait_for_selector(".card .id")
+    one.page.keyboard.press("Space")
+    check("grid")
+    one.page.click("#select-all")
+    press(one, "x")
+    check("done")
+    assert one.errors == []
+
+
+def boxes(tab: Tab, *ids: str) -> list[dict[str, float]]:
+    return [tab.page.locator(f"#{name}").bounding_box() for name in ids]
+
+
+def test_buttons_stay_where_they_are(tmp_path: Path, planted: Planted, serve: Serve, tab: Callable[..., Tab]) -> None:
+    """Whatever names are on them: who clicks a thousand times must not have to aim."""
+    names = ("a", "a name that is long enough for two lines", *SHAPES[2:])
+    folder = write_cleaned(tmp_path / "run", planted.given, planted.truth, planted.ids, names)
+    one = tab(serve(folder))
+    shown(one)
+    ids = ("keep", "accept", "choose", "aside", "undo", "next")
+    first, seen = boxes(one, *ids), set()
+    for _ in range(12):
+        seen.add(one.page.inner_text("#keep"))
+        press(one, "a")
+        assert boxes(one, *ids) == first
+        notice = one.page.locator("#notice").bounding_box()
+        assert notice["y"] + notice["height"] <= first[0]["y"], "what is said covers no button"
+    assert len(seen) > 2
+
+
+def test_no_picture_stands_beside_the_labels_of_another(
+    folder: RunFolder, serve: Serve, tab: Callable[..., Tab]
+) -> None:
+    one = tab(serve(folder))
+    held: list[Any] = []
+    one.page.route("**/api/pictures/*", lambda route: held.append(route))  # pictures that take their time
+    one.page.reload()
+    one.until("document.getElementById('given').innerText !== ''")
+    one.until("document.getElementById('stage').classList.contains('waiting')")
+    assert one.page.evaluate("getComputedStyle(document.getElementById('picture')).visibility") == "hidden"
+    for route in held:
+        route.continue_()
+    one.page.unroute("**/api/pictures/*")
+    assert shown(one)
+    one.until("!document.getElementById('stage').classList.contains('waiting')")
+
+
+def test_rows_of_a_table_have_room_in_the_grid(folder: RunFolder, serve: Serve, tab: Callable[..., Tab]) -> None:
+    one = tab(serve(folder, Rows()))
+    one.until("document.getElementById('fields').children.length > 0")
+    one.page.keyboard.press("g")
+    one.page.wait_for_selector(".cards.rows .some")
+    cut = "[...document.querySelectorAll('.some dt')].filter((dt) => dt.scrollWidth > dt.clientWidth).length"
+    assert one.page.evaluate(cut) == 0
+    assert one.page.locator(".card").first.bounding_box()["width"] >= 280
+
+
+def test_tiny_pictures_keep_their_pixels(
+    folder: RunFolder, planted: Planted, serve: Serve, tab: Callable[..., Tab]
+) -> None:
+    """They are of 32 pixels; a thumbnail made smooth is a blur."""
+    rendering = "(image) => getComputedStyle(image).imageRendering"
+    report = tab(write_page(folder, instances=Pictures(planted)).as_uri())  # type: ignore[arg-type]
+    assert set(report.page.locator(".card img").evaluate_all(f"(all) => all.map({rendering})")) == {"pixelated"}
+    one = tab(serve(folder))
+    shown(one)
+    one.page.keyboard.press("g")
+    one.page.wait_for_selector(".card img.sharp")
+    assert one.page.locator(".card img.sharp").first.evaluate(rendering) == "pixelated"
+
+
+def test_the_grid_fetches_ahead(tmp_path: Path, planted: Planted, serve: Serve, tab: Callable[..., Tab]) -> None:
+    """What lies below is there before it is scrolled to, and all of it can be decided at once."""
+    n = 3000
+    truth = np.arange(n) % len(SHAPES)
+    given = np.where(np.arange(n) % 4 == 0, (truth + 1) % len(SHAPES), truth)
+    folder = write_cleaned(tmp_path / "run", given, truth, [f"{k}.png" for k in range(n)])
+    content = (planted.folder / planted.ids[0]).read_bytes()
+
+    class Same(Pictures):
+        def picture(self, index: int, largest: int = 512) -> bytes | None:
+            return content
+
+    one = tab(serve(folder, Same(planted)))
+    shown(one)
+    one.page.keyboard.press("g")
+    one.until("document.querySelectorAll('.card').length === 60")
+    below = one.page.evaluate(
+        "document.getElementById('main').scrollTo(0, 800),"
+        " document.getElementById('more').getBoundingClientRect().top - innerHeight"
+    )
+    assert below > 300
+    one.until("document.querySelectorAll('.card').length > 60")
+    listed = int(one.page.get_attribute("#track", "aria-valuemax"))
+    assert listed > 600
+    for _ in range(200):
+        one.page.evaluate("document.getElementById('main').scrollTo(0, 1e9)")
+        one.page.wait_for_timeout(50)
+        if one.page.locator(".card").count() == listed:
+            break
+    one.page.click("#select-all")
+    press(one, "a")
+    assert one.page.inner_text("#done-title") == f"All {listed} suspects are decided"
+    assert len(read_decisions(folder.decisions_file)) == listed
+    assert one.errors == []

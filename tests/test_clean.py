@@ -15,6 +15,7 @@ from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
 from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries
+from marvel.clean.findings import Findings
 from marvel.clean.judgement import Judgement
 from marvel.clean.recapture import Sample, missed
 from marvel.cli import main
@@ -458,6 +459,18 @@ def test_a_class_of_one_instance_and_most_of_a_class_gone() -> None:
     assert clean(replace(data, x=x, y=y, clean=None), **QUICK).found["found"]["by_class"][3]["n"] == 1
 
 
+def test_many_classes_that_are_gone_are_one_warning() -> None:
+    """Of 13 classes of four: three of each of the first twelve are removed, of the last one three are listed."""
+    given = np.repeat(np.arange(13), 4)
+    gone = np.arange(52) % 4 < 3
+    columns = {"given": given, "flagged": gone & (given == 12), "removed_at": (gone & (given < 12)).astype(int)}
+    names = [f"c{k}" for k in range(13)]
+    removed, listed = Findings(columns, names, np.flatnonzero(columns["flagged"])).warnings()
+    assert removed.startswith("most of 12 classes is removed, c0 (3 of 4), c1 (3 of 4), ")
+    assert "c9 (3 of 4) and 2 more: look at some of them" in removed and "c10" not in removed
+    assert listed.startswith("most of class c12 (3 of 4) is listed: look")
+
+
 def test_how_long_it_takes_is_said_once_after_a_few_steps() -> None:
     run = prepare({**QUICK, "data": "arrays"}, data=blobs())
     told: list[float] = []
@@ -524,9 +537,9 @@ FLAGS = "--epochs 12 --warmup 2 --wait 2 --device cpu"
 def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, shown = said(f"clean mine.npz {FLAGS}", capsys)
     assert code == 0, shown.err
-    assert "labels are wrong (90% interval:" in shown.out and "by 60 canaries" in shown.out
+    assert "labels are wrong (90% interval:" in shown.out and "by 60 labels that were flipped on purpose" in shown.out
     assert "Next: marvel review runs/mine-clean-s0" in shown.out
-    assert "this will take about" in shown.err
+    assert "This will take about" in shown.err
     folder = arrays / "runs" / "mine-clean-s0"
     assert (folder / "report.html").exists()
     assert ",'=ash," in (folder / "issues.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula

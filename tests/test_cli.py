@@ -14,6 +14,7 @@ import pytest
 from marvel import __version__
 from marvel.cli import main
 from marvel.cli.progress import Progress
+from marvel.cli.show import print_table
 from marvel.methods import METHODS
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
@@ -427,3 +428,11 @@ def test_tune_reads_a_run(marvel: Run) -> None:
 )
 def test_mistakes_of_tune(marvel: Run, words: str, said: str) -> None:
     fails(marvel(*words.split()), said)
+
+
+def test_names_in_a_table_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of classes may look like the markup of the library that draws the table."""
+    names = ["[red]", "[/]", ":cat:", "[link=https://example.org]x[/link]"]
+    print_table(["class", "labels"], [[name, "1"] for name in names])
+    out = capsys.readouterr().out
+    assert all(name in out for name in names)

@@ -703,8 +703,9 @@ def test_the_command_says_what_it_wrote(photos: Path, tmp_path: Path, capsys: py
     decide(folder, **{"cat/1.png": ("accept", "dog")})
     code, out, err = said(["export", str(folder.path), "--out", str(tmp_path / "out")], capsys)
     assert (code, err) == (0, "")
-    assert "1 labels corrected; 1 instances set aside." in out and "1 flagged labels are not decided about" in out
-    assert "renamed: cat/1.png -> dog/1 (cat).png" in out and "12 instances are in" in out
+    assert "1 label corrected; 1 instance set aside, and left out." in out
+    assert "1 suspect is not decided about, and stays as it is: marvel review" in out
+    assert "renamed: cat/1.png -> dog/1 (cat).png" in out and "12 instances written to" in out
     code, out, _ = said(["export", str(folder.path), "--out", str(tmp_path / "o2"), "--accept-all", "--json"], capsys)
     facts = json.loads(out)
     assert code == 0 and facts["changed"] == 2 and facts["unreviewed"] == 1 and facts["out"] == str(tmp_path / "o2")

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from cleaned import EPOCHS, Pictures, Rows, write_cleaned
 from marvel.errors import FolderError, InvalidInput
 from marvel.review.decisions import Change, Decisions, read_decisions
-from marvel.review.server import HEADERS, create_app, listen, page_files
+from marvel.review.server import HEADERS, MOST_AT_ONCE, create_app, listen, page_files
 from marvel.review.suspects import Filter, Suspects
 from marvel.runs import RunFolder
 from shapes import SHAPES, Planted, plant
@@ -176,7 +176,7 @@ def test_what_is_posted_must_be_json_of_some_size(client: TestClient, folder: Ru
     assert client.post("/api/decide", content=iter([text.encode()])).status_code == 413
     huge = '{"who": "' + "x" * (2 << 20) + '"}'
     assert client.post("/api/decide", content=huge, headers={"content-type": "application/json"}).status_code == 413
-    many = [{"index": k, "action": "keep", "version": 0} for k in range(501)]
+    many = [{"index": k, "action": "keep", "version": 0} for k in range(MOST_AT_ONCE + 1)]
     assert decide(client, *many).status_code == 422
     assert read_decisions(folder.decisions_file) == {}
 

@@ -16,6 +16,8 @@ RETURNED = "returned_at"
 """One column more, last, of a method that returns what it removed."""
 MOST_OF = 0.5
 """The share of a class that is "most" of it."""
+NAMED = 10
+"""Classes that a warning names."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -95,16 +97,14 @@ class Findings:
         ]
 
     def warnings(self) -> list[str]:
-        said = []
+        """Of classes that are gone for the most part: a line for those removed, and one for those listed."""
+        most: dict[str, list[str]] = {"removed": [], "listed": []}
         for row in self.by_class():
             gone = max(row["removed"], row["flagged"])
             if row["n"] and gone > MOST_OF * row["n"]:
                 what = "removed" if row["removed"] == gone else "listed"
-                said.append(
-                    f"most of class {row['name']} is {what} ({gone} of {row['n']}): look at some of them before you "
-                    "believe it; the class may be too rare or too hard for this network"
-                )
-        return said
+                most[what].append(f"{row['name']} ({gone} of {row['n']})")
+        return [_warning(what, classes) for what, classes in most.items() if classes]
 
     def facts(
         self,
@@ -173,4 +173,15 @@ def cells(issue: Issue) -> tuple[str, ...]:
         str(issue.removed_at),
         number(issue.wrong_probability, 4),
         *(() if issue.returned_at is None else (str(issue.returned_at),)),
+    )
+
+
+def _warning(what: str, classes: Sequence[str]) -> str:
+    look = "look at some of them before you believe it"
+    if len(classes) == 1:
+        return f"most of class {classes[0]} is {what}: {look}; the class may be too rare or too hard for this network"
+    more = f" and {len(classes) - NAMED} more" if len(classes) > NAMED else ""
+    named = ", ".join(classes[:NAMED]) + more
+    return (
+        f"most of {len(classes)} classes is {what}, {named}: {look}; they may be too rare or too hard for this network"
     )

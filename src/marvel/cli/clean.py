@@ -1,5 +1,6 @@
 """`marvel clean`"""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,7 +73,7 @@ def clean(
         settings, folder, number = _settings(data, flags, context.args, resume)
 
         def expect(seconds: float) -> None:
-            progress.say(f"this will take about {_time(seconds)}")
+            progress.say(f"This will take about {_time(seconds)}.")
 
         found = find(
             data,
@@ -155,26 +156,39 @@ def _time(seconds: float) -> str:
 def _summary(found: "Cleaned") -> None:
     facts, estimate = found.found["found"], found.estimate
     if estimate is None:
-        typer.echo(f"{facts['flagged']} of {found.found['n']} labels look wrong. How many are is not claimed.")
+        typer.echo(
+            f"{facts['flagged']:,} of {found.found['n']:,} labels look wrong. How many really are is not estimated."
+        )
     else:
         wrong = estimate["wrong"]
         typer.echo(
-            f"About {wrong['value']:.0f} of {found.found['n']} labels are wrong ({wrong['level']:.0%} interval: "
-            f"{wrong['low']:.0f} to {wrong['high']:.0f}), by {found.found['canaries']} canaries."
+            f"About {wrong['value']:,.0f} of {found.found['n']:,} labels are wrong ({wrong['level']:.0%} interval: "
+            f"{wrong['low']:,.0f} to {wrong['high']:,.0f}), judging by {found.found['canaries']} labels that were "
+            "flipped on purpose (canaries)."
         )
         typer.echo(
-            f"{facts['flagged']} are listed; expected to be wrong: {percent(estimate['precision'])} of them, "
-            f"which is {percent(estimate['recall'])} of all wrong ones."
+            f"{facts['flagged']:,} are listed. Of these {percent(estimate['precision'])} are expected to be wrong; of "
+            f"all wrong labels {percent(estimate['recall'])} are in the list."
         )
     rows = sorted((row for row in facts["by_class"] if row["flagged"]), key=lambda row: -row["flagged"])
     if rows:
         shown = [[row["name"], str(row["n"]), str(row["flagged"]), percent(row["flagged"] / row["n"])] for row in rows]
         print_table(["class", "labels", "listed", "share"], shown[:SHOWN])
+        _more(len(shown), "class", "classes")
         pairs = [[f"{pair['given']} -> {pair['suggested']}", str(pair["count"])] for pair in facts["pairs"][:SHOWN]]
         print_table(["given -> suggested", "listed"], pairs)
+        _more(len(facts["pairs"]), "pair", "pairs")
     for warning in found.found["warnings"]:
         typer.echo(f"Note: {warning}.")
     assert found.folder is not None
     report = f", the report {found.report}" if found.report is not None else ""
     typer.echo(f"The list is {found.folder / 'issues.csv'}{report} ({found.found['seconds']:.0f} s).")
-    typer.echo(f"Next: marvel review {found.folder}")
+    if facts["flagged"]:
+        typer.echo(f"Next: marvel review {shlex.quote(str(found.folder))}")
+
+
+def _more(number: int, one: str, many: str) -> None:
+    """How many a table has left out."""
+    if number > SHOWN:
+        left = number - SHOWN
+        typer.echo(f" and {left:,} more {one if left == 1 else many}; the report shows more of them\n")

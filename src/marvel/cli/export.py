@@ -1,5 +1,6 @@
 """`marvel export`"""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -53,15 +54,27 @@ def export(
         print_json(done.facts())
         return
     unreviewed = f", {done.unreviewed} of them unreviewed" if done.unreviewed else ""
-    typer.echo(f"{done.changed} labels corrected{unreviewed}; {done.aside} instances set aside.")
+    typer.echo(
+        f"{_counted(done.changed, 'label')} corrected{unreviewed}; {_counted(done.aside, 'instance')} set aside, "
+        f"{'kept and marked' if keep_aside else 'and left out'}."
+    )
     if done.undecided:
-        typer.echo(f"{done.undecided} flagged labels are not decided about, and stay as they are: marvel review {run}")
+        still = (
+            "is not decided about, and stays as it is" if done.undecided == 1 else "are undecided, and stay as they are"
+        )
+        typer.echo(f"{_counted(done.undecided, 'suspect')} {still}: marvel review {shlex.quote(str(run))}")
     for old, new in list(done.renamed.items())[:10]:
         typer.echo(f"renamed: {old} -> {new}")
     if len(done.renamed) > 10:
         typer.echo(f"renamed: {len(done.renamed) - 10} more")
     if done.label is not None:
-        typer.echo(f"The corrected labels are '{done.label}'.")
+        typer.echo(f"The corrected labels are in '{done.label}'.")
     if done.elsewhere:
         typer.echo(f"{done.elsewhere} images lie outside of the table's folder, and were not carried along.")
-    typer.echo(f"{done.written} instances are in {out}, the decisions in {out / 'corrections.csv'}.")
+    typer.echo(
+        f"{_counted(done.written, 'instance')} written to {out}; the decisions are in {out / 'corrections.csv'}."
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

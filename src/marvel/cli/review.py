@@ -1,12 +1,16 @@
 """`marvel review`"""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from marvel.cli.show import AsJson, print_json
 from marvel.errors import FolderError
+
+if TYPE_CHECKING:
+    from marvel.runs import Facts
 
 
 def review(
@@ -58,11 +62,17 @@ def review(
             if as_json:
                 print_json({"url": url})
             else:
-                typer.echo(f"The page is at {url}\nCtrl-C ends it.")
+                typer.echo(f"The page is at {url}\n{_so_far(app.state.suspects.progress())} Ctrl-C ends the page.")
             if open_it:
                 typer.launch(url)
 
         serve(app, listener, started)
         progress = app.state.suspects.progress()
     if not as_json:
-        typer.echo(f"\n{progress['decided']} of {progress['listed']} decided. Next: marvel export {run} --out FOLDER")
+        quoted = shlex.quote(str(run))
+        following = f"marvel export {quoted} --out FOLDER" if progress["decided"] else f"marvel review {quoted}"
+        typer.echo(f"\n{_so_far(progress)} Next: {following}")
+
+
+def _so_far(progress: "Facts") -> str:
+    return f"{progress['decided']:,} of {progress['listed']:,} suspects are decided; every decision is saved."

@@ -36,7 +36,7 @@ def print_source(data: "Data") -> None:
     for note in data.notes:
         typer.echo(note, err=True)
     for one in data.set_aside[:MOST_NAMED]:
-        typer.echo(f"set aside: {one.id}: {one.reason}", err=True)
+        typer.echo(f"set aside: {f'instance {one.id}' if one.id.isdigit() else one.id}: {one.reason}", err=True)
     if len(data.set_aside) > MOST_NAMED:
         typer.echo(f"set aside: {len(data.set_aside) - MOST_NAMED} more, all in config.json", err=True)
 
@@ -58,4 +58,5 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: b
         table.add_row(*row)
     # Rich takes a pipe for a terminal of 80 columns, too few for some tables.
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    Console(width=120 if piped else None).print(table)
+    # Names are data: brackets and colons in them are no markup.
+    Console(width=120 if piped else None, markup=False, emoji=False, highlight=False).print(table)

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 340, 216
-LEFT, RIGHT, TOP, BOTTOM = 42, 10, 12, 36
+WIDTH, HEIGHT = 340, 228
+LEFT, RIGHT, TOP, BOTTOM = 42, 10, 26, 36
 """Room around the plot, for what the axes say."""
 
 AROUND = 3
@@ -73,7 +73,7 @@ def curves(series: Mapping[str, Values], told: str, warmup: int | None = None) -
     marks = [_warmup(x, warmup)]
     for key, values in series.items():
         marks += [_line(run, f"line {key}") for run in _runs(x, y, values)]
-    return _chart(marks, x, y, told, "epoch", tick=percent)
+    return _chart(marks, x, y, told, "epoch", "share of labels", tick=percent)
 
 
 def fan(quantiles: Sequence[Sequence[float] | None], told: str, warmup: int | None = None) -> Markup:
@@ -87,7 +87,7 @@ def fan(quantiles: Sequence[Sequence[float] | None], told: str, warmup: int | No
         back = [(x(epoch), y(row[high])) for epoch, row in reversed(known)]
         marks.append(_tag("path", d=_path([*there, *back]) + "Z", class_="band"))
     marks += [_zero(x, y), _line([(x(epoch), y(row[2])) for epoch, row in known], "line ink")]
-    return _chart(marks, x, y, told, "epoch")
+    return _chart(marks, x, y, told, "epoch", "margin")
 
 
 def bars(counts: Sequence[int], told: str, warmup: int | None = None) -> Markup:
@@ -100,7 +100,7 @@ def bars(counts: Sequence[int], told: str, warmup: int | None = None) -> Markup:
             marks.append(
                 _bar(x(epoch - 0.5) + gap / 2, x(epoch + 0.5) - gap / 2, y(0), y(count), "bar ink", _said(epoch, count))
             )
-    return _chart(marks, x, y, told, "epoch", whole=True)
+    return _chart(marks, x, y, told, "epoch", "instances", whole=True)
 
 
 def histogram(edges: Sequence[float], layers: Mapping[str, Sequence[int]], told: str, below: str) -> Markup:
@@ -114,7 +114,7 @@ def histogram(edges: Sequence[float], layers: Mapping[str, Sequence[int]], told:
             if counts[k]:
                 marks.append(_bar(x(left) + 0.5, x(right) - 0.5, y(base), y(base + counts[k]), f"bar {key}"))
             base += counts[k]
-    return _chart(marks, x, y, told, below, whole=True)
+    return _chart(marks, x, y, told, below, "instances", whole=True)
 
 
 def trade(points: Sequence[Mapping[str, float | None]], chosen: int, told: str) -> Markup:
@@ -130,12 +130,12 @@ def trade(points: Sequence[Mapping[str, float | None]], chosen: int, told: str) 
     near_right = x(chosen) > (LEFT + WIDTH) / 2
     place = {"x": x(chosen) + (-5 if near_right else 5), "text_anchor": "end" if near_right else "start"}
     marks.append(_tag("text", "the list", y=HEIGHT - BOTTOM - 7, class_="said", **place))
-    return _chart(marks, x, y, told, "labels listed", tick=percent)
+    return _chart(marks, x, y, told, "labels listed", "share", tick=percent)
 
 
-def spark(margins: Values, told: str, removed_at: int = 0, returned_at: int = 0) -> Markup:
+def spark(margins: Values, told: str, removed_at: int = 0, returned_at: int = 0, wide: bool = False) -> Markup:
     """One instance's margins by epoch: below the line the network believes another class; a ring where it returned."""
-    width, height, room = 200, 46, 3
+    width, height, room = 330 if wide else 200, 46, 3
     x = Scale(1, max(2, len(margins)), room, width - room)
     low, high = _around((value for value in margins if value is not None), least=1)
     y = Scale(low, high, height - room, room)
@@ -153,23 +153,24 @@ def spark(margins: Values, told: str, removed_at: int = 0, returned_at: int = 0)
 
 def interval(value: float, low: float, high: float, listed: int, told: str) -> Markup:
     """An estimate with its interval, and how many are listed, on one line."""
-    width, height, line = 340, 76, 40
+    width, height, line = 340, 96, 40
     x = Scale(0, 1.12 * max(high, listed, 1), 8, width - 8)
     marks = [
         _tag("line", x1=x(0), x2=x(x.high), y1=line, y2=line, class_="base"),
         _tag("rect", x=x(low), y=line - 7, width=round(max(2, x(high) - x(low)), 1), height=14, rx=7, class_="range"),
         _tag("circle", cx=x(value), cy=line, r=5, class_="dot"),
-        _tag("line", x1=x(listed), x2=x(listed), y1=line - 13, y2=line + 13, class_="mark"),
+        _tag("line", x1=x(listed), x2=x(listed), y1=line - 16, y2=line - 8, class_="mark"),
     ]
     anchor = "end" if x(listed) > width * 0.66 else "start" if x(listed) < width * 0.34 else "middle"
     marks.append(_tag("text", f"{listed:,} listed", x=x(listed), y=line - 20, text_anchor=anchor, class_="said"))
-    axis = [_tag("text", "0", x=x(0), y=height - 4, text_anchor="middle")]
+    axis = [_tag("text", "0", x=x(0), y=height - 24, text_anchor="middle")]
     apart = x(high) - x(low) > 64
     if apart:
-        axis += [_tag("text", number(round(end)), x=x(end), y=height - 4, text_anchor="middle") for end in (low, high)]
+        axis += [_tag("text", number(round(end)), x=x(end), y=height - 24, text_anchor="middle") for end in (low, high)]
     else:
         both = f"{number(round(low))}–{number(round(high))}"
-        axis.append(_tag("text", both, x=x((low + high) / 2), y=height - 4, text_anchor="middle"))
+        axis.append(_tag("text", both, x=x((low + high) / 2), y=height - 24, text_anchor="middle"))
+    axis.append(_tag("text", "wrong labels", x=width / 2, y=height - 4, text_anchor="middle", class_="name"))
     return _svg(width, height, [*marks, _tag("g", Markup().join(axis), class_="axis")], told, "chart interval")
 
 
@@ -182,6 +183,7 @@ def _chart(
     y: Scale,
     told: str,
     below: str,
+    beside: str,
     tick: Callable[[float], str] = number,
     whole: bool = False,
 ) -> Markup:
@@ -198,6 +200,7 @@ def _chart(
     axes.append(
         _tag("text", escape(below), x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 3, text_anchor="middle", class_="name")
     )
+    axes.append(_tag("text", escape(beside), x=0, y=11, class_="name"))
     return _svg(WIDTH, HEIGHT, [*behind, *marks, _tag("g", Markup().join(axes), class_="axis")], told, "chart")
 
 

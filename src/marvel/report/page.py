@@ -6,6 +6,7 @@ from the data (names of classes and files, fields of a table) is escaped by the 
 
 import base64
 import io
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ GALLERY, RETURNED = 60, 10
 """How many of the most suspect instances are shown, and of those that were removed and returned."""
 THUMBNAIL = 256
 """The longest side of a picture, in pixels; it is shown at about two thirds of that."""
-TINY = 16
-"""Pictures up to this size are shown with their pixels sharp."""
+TINY = 32
+"""Pictures up to this size are shown with their pixels sharp: at the size of a thumbnail, blur hides more."""
 HEAVY = 20_000
 """Bytes from which a picture is written as a JPEG: sixty of them must stay below a few megabytes."""
 FIELDS = 8
@@ -114,7 +115,8 @@ def render(folder: RunFolder, instances: "Instances | None" = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin, "short": _short}
+    environment.filters |= {"count": _count, "share": _share, "chance": _chance, "margin": _margin}
+    environment.filters |= {"short": _short, "soft": _soft}
     try:
         return environment.get_template("page.html").render(facts(folder, config, record, instances))
     except (KeyError, TypeError, IndexError) as error:
@@ -146,6 +148,7 @@ def facts(folder: RunFolder, config: Facts, record: Facts, instances: "Instances
         "interval": _interval(found),
         "gallery": gallery,
         "again": again,
+        "pictured": any(suspect.picture for suspect in gallery),
         "by_class": by_class[:CLASSES],
         "more_classes": by_class[CLASSES:],
         "pairs": pairs[:PAIRS],
@@ -198,7 +201,7 @@ def _gallery(
                 picture=picture,
                 sharp=sharp,
                 fields=fields[:FIELDS],
-                spark=_spark(own, removed_at, returned_at) if any_known(own) else None,
+                spark=_spark(own, removed_at, returned_at, bool(fields)) if any_known(own) else None,
             )
         )
     return cards
@@ -213,13 +216,13 @@ def any_known(margins: Sequence[float | None]) -> bool:
     return any(margin is not None for margin in margins)
 
 
-def _spark(margins: Sequence[float | None], removed_at: int, returned_at: int) -> "Markup":
+def _spark(margins: Sequence[float | None], removed_at: int, returned_at: int, wide: bool) -> "Markup":
     known = [margin for margin in margins if margin is not None]
     told = [f"Margins by epoch: first {known[0]:.1f}, last {known[-1]:.1f}, lowest {min(known):.1f}."]
     # One that was returned and is removed all the same was removed again.
     told += [f"Returned in epoch {returned_at}."] if returned_at else []
     told += [f"Removed{' again' if returned_at else ''} in epoch {removed_at}."] if removed_at else []
-    return charts.spark(margins, " ".join(told), removed_at, returned_at)
+    return charts.spark(margins, " ".join(told), removed_at, returned_at, wide)
 
 
 def _picture(instances: "Instances | None", index: int) -> tuple[str | None, bool]:
@@ -453,7 +456,16 @@ def _margin(value: float) -> str:
     return f"{value:.1f}".replace("-", "−")
 
 
+def _soft(text: str) -> "Markup":
+    """The text, which may be broken where its own marks part it: names of columns and files hold no spaces."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=[_/.\\-])(?=[^\s_/.\\-])", text))
+
+
 def _short(name: str) -> str:
     """The end of a path, its middle left out where it is long: what differs is mostly at either end."""
+    if name.isdigit():
+        return f"instance {name}"
     last = name.rstrip("/").rpartition("/")[2] or name
     return last if len(last) <= 22 else f"{last[:11]}…{last[-9:]}"

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 HOSTS = ("127.0.0.1", "localhost", "::1")
 TOKEN = "x-marvel-token"
 LARGEST_BODY = 1 << 20
-MOST_AT_ONCE = 500
+MOST_AT_ONCE = 10_000
+"""Decisions in one request: as many as a person can have selected in the grid."""
 LONGEST_NAME = 64
 LARGEST = 2**53
 """Of numbers in a request: what JavaScript counts to, and what a database can hold."""

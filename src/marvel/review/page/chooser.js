@@ -1,6 +1,6 @@
 // Choosing a class by typing some of its name.
 
-import { $, make } from "./dom.js";
+import { $, make, soft } from "./dom.js";
 
 const SHOWN = 60;
 
@@ -42,7 +42,7 @@ export class Chooser {
         make(
           "li",
           { role: "option", id: `option-${k}`, "data-label": label, "aria-selected": k === 0 && typed ? "true" : "false" },
-          make("bdi", {}, classes[label]),
+          make("bdi", {}, ...soft(classes[label])),
           marks.has(label) ? make("small", { class: marks.get(label) }, marks.get(label)) : null,
         ),
       ),

@@ -1,5 +1,7 @@
 // Making elements. Text is only ever set as text, so that nothing in the data becomes part of the page.
 
+export const LONG = 24; // names from this length on are set smaller
+
 export const $ = (id) => document.getElementById(id);
 
 export function make(tag, attributes = {}, ...children) {
@@ -22,7 +24,21 @@ export function draw(tag, attributes = {}, ...children) {
 
 export const count = (number) => number.toLocaleString("en-GB");
 
-export const name = (kind, text) => make("bdi", { class: `label ${kind}` }, text);
+// A text that may be broken where its own marks part it: names of files and columns hold no spaces.
+export function soft(text) {
+  const parts = text.split(/(?<=[_/.\\-])(?=[^\s_/.\\-])/u);
+  return parts.flatMap((part, k) => (k ? [make("wbr"), part] : [part]));
+}
+
+export const name = (kind, text) => make("bdi", { class: `label ${kind}`, title: text }, ...soft(text));
+
+// The given label and, where there is one, the arrow to the suggested one.
+export function pair(given, suggested) {
+  if (suggested === null) return [name("given", given)];
+  const arrow = make("span", { class: "to", "aria-hidden": "true" }, "→");
+  const said = make("span", { class: "hidden" }, " suggested ");
+  return [name("given", given), " ", make("span", { class: "toward" }, arrow, said, name("suggested", suggested))];
+}
 
 // A probability is never said to be certain.
 export const chance = (p) => (p > 0.99 ? ">99%" : p < 0.01 ? "<1%" : `${Math.round(100 * p)}%`);

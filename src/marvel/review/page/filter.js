@@ -1,7 +1,7 @@
 // Which instances to look at.
 
 import { get } from "./api.js";
-import { $, count, make, name, plural } from "./dom.js";
+import { $, count, make, pair as pairOf, plural } from "./dom.js";
 import { CLEAR } from "./list.js";
 
 const FIELDS = { state: "f-state", given: "f-given", suggested: "f-suggested", low: "f-low", high: "f-high" };
@@ -72,7 +72,7 @@ export class FilterSheet {
               "data-suggested": pair.suggested,
               "aria-pressed": String(pair.given) === String(given) && String(pair.suggested) === String(suggested) ? "true" : "false",
             },
-            make("span", {}, name("given", classes[pair.given]), make("span", { class: "to" }, "→"), name("suggested", classes[pair.suggested])),
+            make("span", {}, ...pairOf(classes[pair.given], classes[pair.suggested])),
             make("span", { class: "n", title: "undecided of all" }, pair.left ? `${count(pair.left)}` : "done"),
           ),
         ),

@@ -1,12 +1,12 @@
 // Many instances at a time: look over them, select those that go together, decide about all of them at once.
 
 import { detail, picture } from "./api.js";
-import { $, chance, count, make, name, plural } from "./dom.js";
+import { $, chance, count, make, pair, plural, soft } from "./dom.js";
 import { state } from "./words.js";
 
 const SMALL = 320;
-const TINY = 16;
-const FIELDS = 4;
+const SHARP = 32; // pictures up to this size are shown with their pixels sharp: at this scale blur hides more
+const FIELDS = 6;
 
 export class Grid {
   constructor(app) {
@@ -20,12 +20,14 @@ export class Grid {
     $("select-all").addEventListener("click", () => this.selectAll());
     $("select-none").addEventListener("click", () => this.selectNone());
     $("load-more").addEventListener("click", () => this.more());
-    this.seen = new IntersectionObserver((entries) => entries.forEach((entry) => entry.isIntersecting && this.reveal(entry.target)), {
-      rootMargin: "600px",
-    });
-    new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && this.more(), { rootMargin: "800px" }).observe(
-      $("more"),
+    // It is `main` that scrolls: seen from the window, what lies below it does not come nearer.
+    const ahead = (pixels) => ({ root: $("main"), rootMargin: `${pixels}px` });
+    this.seen = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => entry.isIntersecting && this.reveal(entry.target)),
+      ahead(600),
     );
+    this.near = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && this.more(), ahead(1600));
+    this.near.observe($("more"));
   }
 
   clear() {
@@ -40,9 +42,14 @@ export class Grid {
     $("cards").append(...fresh);
     $("more").hidden = list.ended;
     this.said();
-    for (const card of this.cards.values()) card.tabIndex = -1;
-    const focus = this.cards.get(list.items[this.app.at]?.index);
-    if (focus) focus.tabIndex = 0;
+    this.reach(this.cards.get(list.items[this.app.at]?.index));
+  }
+
+  // Of all cards one is reached by Tab; the arrows go on from there.
+  reach(card) {
+    if (this.reached) this.reached.tabIndex = -1;
+    this.reached = card;
+    if (card) card.tabIndex = 0;
   }
 
   async more() {
@@ -50,6 +57,9 @@ export class Grid {
     if ($("grid").hidden || list.ended) return;
     await list.more();
     this.show();
+    // An observer tells of what comes near, not of what still is.
+    this.near.unobserve($("more"));
+    this.near.observe($("more"));
   }
 
   card(item) {
@@ -72,16 +82,20 @@ export class Grid {
     if (!card) return;
     const { classes } = this.app.run;
     const [, labels, under] = card.children;
-    const to = make("span", { class: "to", "aria-label": "suggested" }, "→");
-    labels.replaceChildren(name("given", classes[item.given]), ...(item.suggested === null ? [] : [to, name("suggested", classes[item.suggested])]));
-    under.replaceChildren(...(item.action ? state(item, classes) : [item.probability === null ? item.id : `${chance(item.probability)} wrong`]));
+    labels.replaceChildren(...pair(classes[item.given], item.suggested === null ? null : classes[item.suggested]));
+    const known = item.probability === null ? soft(item.id) : [`${chance(item.probability)} likely wrong`];
+    under.replaceChildren(...(item.action ? state(item, classes) : known));
     card.classList.toggle("decided", Boolean(item.action));
     card.dataset.action = item.action ?? "";
-    const selected = this.selected.has(item.index);
-    card.classList.toggle("selected", selected);
-    card.setAttribute("aria-selected", selected ? "true" : "false");
+    this.mark(item.index);
     const suggested = item.suggested === null ? "" : `, suggested ${classes[item.suggested]}`;
     card.setAttribute("aria-label", `${item.id}, given ${classes[item.given]}${suggested}${item.action ? ", decided" : ""}`);
+  }
+
+  mark(index) {
+    const selected = this.selected.has(index);
+    this.cards.get(index)?.classList.toggle("selected", selected);
+    this.cards.get(index)?.setAttribute("aria-selected", selected ? "true" : "false");
   }
 
   async reveal(card) {
@@ -90,19 +104,21 @@ export class Grid {
     const address = await picture(index, SMALL);
     const image = card.querySelector("img");
     if (!address) return this.describe(card, index);
+    this.pictured = true;
+    image.addEventListener("load", () => image.classList.toggle("sharp", Math.max(image.naturalWidth, image.naturalHeight) <= SHARP));
     image.src = address;
     image.hidden = false;
-    await image.decode().catch(() => {});
-    image.classList.toggle("sharp", Math.max(image.naturalWidth, image.naturalHeight) <= TINY);
   }
 
   // Without a picture: the first of its fields, or at least its name.
   async describe(card, index) {
     const known = await detail(index).catch(() => null);
     const fields = Object.entries(known?.fields ?? {}).slice(0, FIELDS);
-    const rows = fields.map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, value)));
+    const rows = fields.map(([key, value]) => make("div", {}, make("dt", {}, make("bdi", {}, ...soft(key))), make("dd", {}, make("bdi", {}, value))));
     const name = this.app.list.byIndex.get(index)?.id ?? String(index);
-    card.querySelector(".thumb").append(rows.length ? make("dl", { class: "some" }, ...rows) : make("span", { class: "id" }, name));
+    const file = name.split("/").at(-1) || name;
+    card.querySelector(".thumb").append(rows.length ? make("dl", { class: "some" }, ...rows) : make("bdi", { class: "id", title: name }, ...soft(file)));
+    if (rows.length && !this.pictured) $("cards").classList.add("rows");
   }
 
   // ---------------------------------------------------------- focus and selection
@@ -112,7 +128,7 @@ export class Grid {
     if (!card) return;
     const place = this.app.list.items.findIndex((item) => item.index === Number(card.dataset.index));
     if (place >= 0) this.app.at = place;
-    for (const other of this.cards.values()) other.tabIndex = other === card ? 0 : -1;
+    this.reach(card);
     this.app.showActions();
   }
 
@@ -147,7 +163,7 @@ export class Grid {
     if (!item) return;
     if (!this.selected.delete(item.index)) this.selected.add(item.index);
     this.anchor = place;
-    this.update(item);
+    this.mark(item.index);
     this.said();
   }
 
@@ -155,7 +171,7 @@ export class Grid {
     const [from, to] = [Math.min(this.anchor, place), Math.max(this.anchor, place)];
     for (const item of this.app.list.items.slice(from, to + 1)) {
       this.selected.add(item.index);
-      this.update(item);
+      this.mark(item.index);
     }
     this.said();
   }
@@ -164,7 +180,7 @@ export class Grid {
     for (const item of this.app.list.items) {
       if (item.action) continue;
       this.selected.add(item.index);
-      this.update(item);
+      this.mark(item.index);
     }
     this.said();
   }
@@ -172,7 +188,7 @@ export class Grid {
   selectNone() {
     const before = [...this.selected];
     this.selected.clear();
-    for (const index of before) this.update(this.app.list.byIndex.get(index));
+    for (const index of before) this.mark(index);
     this.said();
   }
 

@@ -2,7 +2,7 @@
 
 import { Conflict, Locked, get, post, who } from "./api.js";
 import { Chooser } from "./chooser.js";
-import { $, count, make, plural } from "./dom.js";
+import { $, LONG, count, make, plural, soft } from "./dom.js";
 import { FilterSheet } from "./filter.js";
 import { Grid } from "./grid.js";
 import { CLEAR, List } from "./list.js";
@@ -64,6 +64,7 @@ class App {
     $("one").hidden = this.now !== "one";
     $("grid").hidden = this.now !== "grid";
     document.body.dataset.view = this.now;
+    $("toggle-view").disabled = false;
     $("toggle-view").textContent = this.now === "one" ? "Grid" : "One by one";
     $("actions").hidden = false;
     if (this.now === "grid") {
@@ -80,13 +81,18 @@ class App {
     const [first] = items;
     const alike = (key) => items.length && items.every((item) => item[key] === first[key]);
     const said = (key) => (alike(key) && first[key] !== null ? this.run.classes[first[key]] : items.length > 1 ? "each" : "");
-    $("keep").querySelector("bdi").textContent = said("given");
-    $("accept").querySelector("bdi").textContent = said("suggested");
+    const put = (id, text) => {
+      $(id).querySelector("bdi").replaceChildren(...soft(text));
+      $(id).querySelector("bdi").classList.toggle("long", text.length >= LONG);
+      $(id).title = text.length >= LONG ? text : ""; // it may be cut short
+    };
+    put("keep", said("given"));
+    put("accept", said("suggested"));
     $("accept").disabled = !items.some((item) => item.suggested !== null);
     for (const action of ["keep", "accept", "choose", "aside"]) {
       $(action).setAttribute("aria-pressed", items.length === 1 && first.action === action ? "true" : "false");
     }
-    $("choose").querySelector("bdi").textContent = items.length === 1 && first.action === "choose" ? ` ${this.run.classes[first.label]}` : "…";
+    put("choose", items.length === 1 && first.action === "choose" ? ` ${this.run.classes[first.label]}` : "…");
     $("previous").disabled = this.now === "one" && this.at === 0;
   }
 
@@ -99,7 +105,8 @@ class App {
     const whole = left === 0;
     const words = this.list.filter.state === "undecided" ? "Nothing is left in this filter" : "Nothing matches this filter";
     $("done-title").textContent = whole ? (progress.listed ? `All ${count(progress.listed)} suspects are decided` : "There are no suspects") : words;
-    $("done-text").textContent = whole ? "" : `${plural(left, "suspect is", "suspects are")} still undecided.`;
+    const none = "No label of this run looks wrong.";
+    $("done-text").textContent = !whole ? `${plural(left, "suspect is", "suspects are")} still undecided.` : progress.listed ? "" : none;
     $("tally").hidden = !progress.decided;
     $("tally").replaceChildren(
       ...Object.entries(SAID).map(([action, said]) =>
@@ -107,10 +114,11 @@ class App {
       ),
     );
     $("done-next").hidden = !progress.decided;
-    $("again").textContent = whole ? "Look through them again" : "Clear the filter";
-    $("again").hidden = !progress.listed;
-    $("undo-last").hidden = !progress.decided;
+    $("again").textContent = !whole ? "Clear the filter" : progress.listed ? "Look through them again" : "Look at all instances";
     $("again").dataset.state = whole ? "any" : "undecided";
+    $("again").dataset.scope = progress.listed ? "listed" : "all";
+    $("undo-last").hidden = !progress.decided;
+    $("toggle-view").disabled = true;
     $("main").focus();
   }
 
@@ -316,7 +324,8 @@ class App {
       dialog.addEventListener("click", (event) => event.target === dialog && dialog !== $("conflict") && dialog.close());
     }
     $("again").addEventListener("click", () => {
-      this.reload({ ...CLEAR, state: $("again").dataset.state }).then(() => this.filter.fill(this.list.filter));
+      const { state, scope } = $("again").dataset;
+      this.reload({ ...CLEAR, state, scope }).then(() => this.filter.fill(this.list.filter));
     });
     $("copy").addEventListener("click", () => this.copy());
     addEventListener("keydown", (event) => this.key(event));
@@ -399,7 +408,7 @@ function ago(at) {
 const quoted = (path) => (/^[\w./~-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`);
 
 function locked() {
-  for (const id of ["one", "grid", "done", "actions"]) $(id).hidden = true;
+  for (const id of ["one", "grid", "done", "actions", "progress", "tools"]) $(id).hidden = true;
   $("locked").hidden = false;
   document.body.dataset.view = "done";
 }

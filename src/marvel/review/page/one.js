@@ -2,15 +2,17 @@
 
 import { detail, picture } from "./api.js";
 import { margins } from "./chart.js";
-import { $, chance, count, make } from "./dom.js";
+import { $, LONG, chance, count, make, soft } from "./dom.js";
 import { state } from "./words.js";
 
 const LARGE = 1024;
 const LARGEST = 2048;
 const TINY = 16; // pictures up to this size are shown with their pixels sharp
+const SMALL = 64; // and up to this size when looked at closer
 const GROWTH = 12; // how many times its own size a picture is shown at most
 const LEAST = 320; // but never smaller than this
 const AHEAD = 6;
+const PATIENCE = 80; // milliseconds until the picture before gives way to "Loading"
 
 export class One {
   constructor(app) {
@@ -25,9 +27,9 @@ export class One {
     const changed = this.showing !== item.index;
     this.showing = item.index;
     if (changed) this.close();
-    $("given").textContent = run.classes[item.given];
-    $("suggested").textContent = item.suggested === null ? "none" : run.classes[item.suggested];
-    $("id").textContent = item.id;
+    this.showName("given", run.classes[item.given]);
+    this.showName("suggested", item.suggested === null ? "none" : run.classes[item.suggested]);
+    $("id").replaceChildren(...soft(item.id));
     $("rank").textContent = `${count(item.rank)} of ${count(this.app.list.filter.scope === "all" ? run.all : run.progress.listed)}`;
     $("removed-row").hidden = !item.removed_at;
     $("removed").textContent = `in epoch ${item.removed_at}`;
@@ -37,10 +39,20 @@ export class One {
     this.showState(item);
     const asked = [picture(item.index, LARGE), detail(item.index).catch(() => null)];
     this.preload();
+    // Nobody may judge the picture before by the labels of this one.
+    clearTimeout(this.late);
+    if (changed) this.late = setTimeout(() => $("stage").classList.add("waiting"), PATIENCE);
     const [address, known] = await Promise.all(asked);
     if (this.showing !== item.index) return;
     await this.showPicture(item, address);
     this.showDetail(item, known, Boolean(address));
+    clearTimeout(this.late);
+    $("stage").classList.remove("waiting");
+  }
+
+  showName(id, text) {
+    $(id).replaceChildren(...soft(text));
+    $(id).classList.toggle("long", text.length >= LONG);
   }
 
   showState(item) {
@@ -58,6 +70,7 @@ export class One {
     await image.decode().catch(() => {});
     const longest = Math.max(image.naturalWidth, image.naturalHeight);
     image.classList.toggle("sharp", longest <= TINY);
+    image.classList.toggle("small", longest <= SMALL);
     image.style.maxWidth = image.style.maxHeight = `${Math.max(LEAST, GROWTH * longest)}px`;
   }
 
@@ -118,6 +131,6 @@ function odds(item) {
 function fill(list, fields) {
   list.hidden = !fields.length;
   list.replaceChildren(
-    ...fields.map(([name, value]) => make("div", {}, make("dt", {}, make("bdi", {}, name)), make("dd", {}, make("bdi", {}, value)))),
+    ...fields.map(([name, value]) => make("div", {}, make("dt", {}, make("bdi", {}, ...soft(name))), make("dd", {}, make("bdi", {}, value)))),
   );
 }
