@@ -13,7 +13,9 @@ CPU_SIZE = 32
 """The side of larger images in files, on a CPU: there two thousand of them should take a minute or two."""
 SMALL = 16
 """Images with a shorter side have a network of their own."""
-FEW = 1000
+FEW, FEW_ROWS = 1000, 128
+"""Images, and rows of features, below which batches are of 32. A small table is learnt by heart in a few epochs as it
+is, wrong labels and all; smaller batches, which are more steps, would hasten that."""
 
 
 def largest(config: Config) -> int:
@@ -24,9 +26,9 @@ def largest(config: Config) -> int:
 def suited(config: Config, data: Data, given: set[str]) -> Config:
     """The settings with what is not among those `given` chosen to suit the data."""
     chosen: dict[str, Any] = {"ledger": True}
-    if len(data) < FEW:
-        chosen["batch"] = 32
     image = len(data.shape) == 3
+    if len(data) < (FEW if image else FEW_ROWS):
+        chosen["batch"] = 32
     if image and min(data.shape[1:]) >= SMALL and device_for(config.device) == "cpu":
         # The paper's networks take hours on a CPU.
         chosen |= usual(Preset("cnn4-bn", 40, 0.02, (30,), (30,)), config)
