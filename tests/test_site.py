@@ -56,7 +56,8 @@ def test_pages_hold_what_we_measured(made: dict[str, str]) -> None:
     """Read off the records without the code that makes the tables: the mean over the seeds of each setting."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for record in records():
-        config = {key: record["config"][key] for key in ("data", "network", "noise", "rate", "rates", "method")}
+        names = ("data", "network", "noise", "rate", "rates", "method", "epochs", "lr", "drops", "schedule")
+        config = {key: record["config"][key] for key in names}
         options = json.dumps(record["config"]["options"], sort_keys=True)
         key = (config["method"], json.dumps(config), options)
         groups.setdefault(key, []).append(100 * record["final"]["test_accuracy"])
