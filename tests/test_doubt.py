@@ -59,4 +59,5 @@ def test_both_opinions_count_half() -> None:
     both = beyond(found, told)
     number = doubted(told)[~told.canary].mean() * len(told.score)
     assert both.value == pytest.approx((10 + number) / 2) and both.low == 5.0
+    assert f"doubts about {number:,.0f} labels" in both.model and both.model.startswith(found.model)
     assert set(both.chance[~told.canary].round(6)) == {0.05, 0.55} and np.isnan(both.chance[told.canary]).all()

@@ -17,6 +17,12 @@ from marvel.clean.estimate import HEDGE, Estimate, Mask, Scores
 DOUBTED = 0.25
 """The `label_quality` below which a label is doubted: one to three."""
 
+MORE = (
+    "The network itself doubts about {:,} labels, more than the canaries account for: they may be wrong in ways that are "
+    "harder to see, or right and hard to tell. Both opinions count half, and the interval reaches from the one to the "
+    "other."
+)
+
 
 def doubted(told: Scores) -> Mask:
     """(n,) of all but canaries."""
@@ -32,4 +38,5 @@ def beyond(found: Estimate, told: Scores) -> Estimate:
         return found
     chance = np.where(others, (found.chance + doubts) / 2, found.chance)
     high = min(number * (1 + HEDGE), float(len(others)))
-    return replace(found, chance=chance, value=(found.value + number) / 2, high=high)
+    model = f"{found.model} {MORE.format(round(number))}"
+    return replace(found, chance=chance, value=(found.value + number) / 2, high=high, model=model)

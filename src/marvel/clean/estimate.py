@@ -54,6 +54,8 @@ class Estimate:
     high: float
     favoured: Mask
     """(classes, classes): the pairs (given, competitor) of a kind of their own."""
+    model: str = MODEL
+    """In words."""
 
 
 @dataclass(frozen=True)

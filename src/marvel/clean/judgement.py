@@ -9,7 +9,7 @@ import numpy.typing as npt
 from marvel import metrics
 from marvel.clean import cut
 from marvel.clean.doubt import beyond, doubted
-from marvel.clean.estimate import LEVEL, MODEL, Estimate, Scores, estimate
+from marvel.clean.estimate import LEVEL, Estimate, Scores, estimate
 from marvel.clean.findings import suspects
 from marvel.clean.order import agreed
 from marvel.runs import Facts
@@ -80,7 +80,7 @@ class Judgement:
             "precision": hits / len(self.listed) if len(self.listed) else None,
             "recall": min(1.0, hits / all_hits) if all_hits > 0 else None,
             "cut_off": float(self.quality[last[0]]) if len(last) else None,
-            "model": MODEL,
+            "model": self.estimate.model,
         }
 
     def beside(self, truth: Labels) -> Facts:
