@@ -18,9 +18,9 @@ DOUBTED = 0.25
 """The `label_quality` below which a label is doubted: one to three."""
 
 MORE = (
-    "The network itself doubts about {:,} labels, more than the canaries account for: they may be wrong in ways that are "
-    "harder to see, or right and hard to tell. Both opinions count half, and the interval reaches from the one to the "
-    "other."
+    "The network itself doubts about {:,} labels, more than the canaries account for: they may be wrong in ways that "
+    "are harder to see, or right and hard to tell. Both opinions count half, and the interval reaches from the one to "
+    "the other."
 )
 
 
