@@ -29,3 +29,10 @@ def test_ours_stands_beside_theirs_by_its_better_score() -> None:
         f"| {place} | confident learning | 0.700 | 0.710 | 0.720 | 0.600 | 0.600 | 0.600 | 68 |",
     ]
     assert lines[5].startswith("| cifar10n-worst, as it is, resnet32") and len(lines) == 8
+
+
+def test_without_theirs_ours_stands_alone() -> None:
+    alone = record()
+    del alone["found"]["confident learning"], alone["wall_folds"]
+    lines = confident([alone]).splitlines()
+    assert len(lines) == 4 and lines[2].endswith("| 24 |") and " mean margin " in lines[3]

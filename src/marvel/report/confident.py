@@ -11,15 +11,17 @@ LISTED = ("detection_f1", "detection_precision", "detection_recall")
 
 
 def confident(records: Sequence[Record]) -> str:
-    """Three rows for each setting: our list, the mean margin alone, and theirs by its better score."""
+    """Rows for each setting: our list, the mean margin alone, and theirs by its better score, where it was asked."""
     rows = []
     for record in records:
-        seconds = {OURS: record["wall_ours"], THEIRS: record["wall_folds"]}
-        for who, by in ((OURS, ""), ("mean margin", ""), (THEIRS, _better(record["found"][THEIRS]))):
-            numbers = record["found"][who]
+        seconds = {OURS: record["wall_ours"], THEIRS: record.get("wall_folds")}
+        for who in (OURS, "mean margin", THEIRS):
+            if (numbers := record["found"].get(who)) is None:
+                continue
+            by = _better(numbers) if who == THEIRS else ""
             ranked = [f"{numbers[f'{by}{key}']:.3f}" for key in RANKED]
             listed = [f"{numbers[key]:.3f}" if key in numbers else "" for key in LISTED]
-            taken = f"{seconds[who]:.0f}" if who in seconds else ""
+            taken = f"{seconds[who]:.0f}" if seconds.get(who) else ""
             rows.append([_labels(record), str(record["final"]["wrong_labels"]), who, *ranked, *listed, taken])
     headings = ["labels", "wrong", "found by", "AUROC", "AP", "best F1", "F1 of the list", "precision", "recall", "s"]
     return markdown_table(headings, rows)
