@@ -166,10 +166,10 @@ def _summary(found: "Cleaned") -> None:
             f"{wrong['low']:,.0f} to {wrong['high']:,.0f}), judging by {found.found['canaries']} labels that were "
             "flipped on purpose (canaries)."
         )
-        typer.echo(
-            f"{facts['flagged']:,} are listed. Of these {percent(estimate['precision'])} are expected to be wrong; of "
-            f"all wrong labels {percent(estimate['recall'])} are in the list."
-        )
+        listed = f"{facts['flagged']:,} label{' is' if facts['flagged'] == 1 else 's are'} listed"
+        precision, recall = percent(estimate["precision"]), percent(estimate["recall"])
+        expected = f"{precision} of the list is expected to be wrong, and {recall} of all wrong labels is on it"
+        typer.echo(f"{listed}; {expected}." if facts["flagged"] else f"{listed}.")
     rows = sorted((row for row in facts["by_class"] if row["flagged"]), key=lambda row: -row["flagged"])
     if rows:
         shown = [[row["name"], str(row["n"]), str(row["flagged"]), percent(row["flagged"] / row["n"])] for row in rows]
