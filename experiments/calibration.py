@@ -73,9 +73,9 @@ def steps(settings: Facts, data: Data, results: Path, scores: Path | None) -> It
 def write_scores(folder: Path, settings: Facts, run: CleanRun) -> None:
     """What the estimate is made from, to try another on."""
     folder.mkdir(parents=True, exist_ok=True)
-    told = {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
     name = "-".join(str(settings[key]) for key in ("data", "noise", "rate", "seed"))
-    np.savez_compressed(folder / f"{name}.npz", truth=run.truth.numpy(), quality=run.judgement.quality, **told)
+    kept = {"truth": run.truth.numpy(), "quality": run.judgement.quality, **run.told.arrays()}
+    np.savez_compressed(folder / f"{name}.npz", **kept)
 
 
 def main() -> None:

@@ -66,9 +66,8 @@ def ours(settings: Facts, data: Data, out: Path) -> Iterator[Any]:
     run: CleanRun = prepare(settings, data=data)
     yield from run.steps()
     assert run.record is not None
-    told = {key: value for key, value in vars(run.told).items() if isinstance(value, np.ndarray)}
     facts = {key: run.record[key] for key in ("config", "environment", "chosen")}
-    kept = {"truth": run.truth.numpy(), "quality": run.judgement.quality, **told}
+    kept = {"truth": run.truth.numpy(), "quality": run.judgement.quality, **run.told.arrays()}
     write(out / f"{name_of(settings)}-ours.npz", facts, kept)
 
 

@@ -77,6 +77,10 @@ class Scores:
     canary: Mask
     classes: int
 
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Those of the instances, to be kept in a file."""
+        return {name: value for name, value in vars(self).items() if name != "classes"}
+
 
 def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Estimate | None:
     """None where there are too few canaries to claim anything."""

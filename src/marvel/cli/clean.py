@@ -174,10 +174,10 @@ def _summary(found: "Cleaned") -> None:
     if rows:
         shown = [[row["name"], str(row["n"]), str(row["flagged"]), percent(row["flagged"] / row["n"])] for row in rows]
         print_table(["class", "labels", "listed", "share"], shown[:SHOWN])
-        _more(len(shown), "class", "classes")
+        _more(len(shown), "class", "classes", found)
         pairs = [[f"{pair['given']} -> {pair['suggested']}", str(pair["count"])] for pair in facts["pairs"][:SHOWN]]
         print_table(["given -> suggested", "listed"], pairs)
-        _more(len(facts["pairs"]), "pair", "pairs")
+        _more(len(facts["pairs"]), "pair", "pairs", found)
     for warning in found.found["warnings"]:
         typer.echo(f"Note: {warning}.")
     assert found.folder is not None
@@ -187,8 +187,9 @@ def _summary(found: "Cleaned") -> None:
         typer.echo(f"Next: marvel review {shlex.quote(str(found.folder))}")
 
 
-def _more(number: int, one: str, many: str) -> None:
-    """How many a table has left out."""
+def _more(number: int, one: str, many: str, found: "Cleaned") -> None:
+    """How many a table has left out, and where they are."""
     if number > SHOWN:
         left = number - SHOWN
-        typer.echo(f" and {left:,} more {one if left == 1 else many}; the report shows more of them\n")
+        where = "issues.csv has them all" if found.report is None else "the report shows more of them"
+        typer.echo(f" and {left:,} more {one if left == 1 else many}; {where}\n")
