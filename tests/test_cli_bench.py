@@ -88,6 +88,25 @@ def test_what_another_file_has_is_not_done_again() -> None:
     assert done() == [("ce", 1), ("marvel", 1)]
 
 
+def test_several_experiments_share_the_device_and_what_both_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each record in its own experiment's file; a run that both ask for is done once, for the first."""
+    Path("other.toml").write_text(
+        GRID.split("[options")[0].replace('"ce", "marvel"', '"gce", "ce"').replace("0, 1", "0, 2")
+    )
+    assert bench("other.toml", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "mine: toy.npz, ce, seed 0" in said and "other: toy.npz, gce, seed 2" in said and "of 7 runs" in said
+    assert bench("other.toml") == 0
+    said = capsys.readouterr().out
+    assert "7 runs done. The records are in results/mine.jsonl and results/other.jsonl." in said
+    assert done() == sorted([*ALL, ("ce", 2)])
+    theirs = sorted((r["config"]["method"], r["config"]["seed"]) for r in records(Path("results/other.jsonl")))
+    assert theirs == [("gce", 0), ("gce", 2)]
+    assert bench("other.toml", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["experiment"], told["done_before"], told["done"]) == ("mine, other", 7, 0)
+
+
 def test_some_of_the_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--only", "method=ce", "--seeds", "5") == 0 and done() == [("ce", 5)]
     assert bench("--shard", "1/2", "--quiet") == 0 and done() == [("ce", 0), ("ce", 1), ("ce", 5)]

@@ -212,7 +212,7 @@ def test_other_processes_load_what_adds_a_method(data: str, tmp_path: Path) -> N
 
     try:
         found = find(str(file))
-        list(work(found.runs(), tmp_path / "r.jsonl", in_processes(1), module=found.file))
+        list(work(found.runs(), tmp_path / "r.jsonl", in_processes(1), modules=[found.file]))
     finally:
         METHODS.pop("own", None)
     assert records(tmp_path / "r.jsonl")[0]["config"]["method"] == "own"
@@ -336,5 +336,5 @@ def test_the_same_on_a_real_ray(real_ray: Any, data: str, tmp_path: Path) -> Non
 
 def test_a_job_says_what_it_is_by_default() -> None:
     job = Job(Config(method="ce"))
-    assert (job.folder, job.until, job.module) == (None, None, None)
+    assert (job.folder, job.until, job.modules) == (None, None, ())
     assert list(steps(job, lambda: True, lambda: None)) == []

@@ -232,6 +232,16 @@ def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
     assert criterion.competitor.tolist() == [1, 1, 1, 1]
 
 
+def test_the_learning_rate_rises_with_the_ramp_once_the_warm_up_is_over() -> None:
+    criterion = MarvelSemi(4, 2, warmup=2, ramp=4, pace=0.2)
+    found = []
+    for _ in range(8):
+        found.append(criterion.lr(0.1))
+        criterion.record(torch.arange(4), torch.ones(4), torch.zeros(4))
+        criterion.step()
+    assert found == pytest.approx([0.02, 0.02, 0.04, 0.06, 0.08, 0.1, 0.1, 0.1])
+
+
 @pytest.mark.parametrize(
     ("accuracy", "end"), [([0.5] * 24, 6), ([0.1, 0.5] + [0.5] * 22, 4), ([k / 24 for k in range(24)], 6)]
 )
@@ -247,7 +257,16 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
 
 @pytest.mark.parametrize(
     "options",
-    [{"over": 0.0}, {"over": "much"}, {"tau": 1.5}, {"back": 0}, {"back": 200}, {"span": -1.0}, {"alpha": 0.001}],
+    [
+        {"over": 0.0},
+        {"over": "much"},
+        {"tau": 1.5},
+        {"back": 0},
+        {"back": 200},
+        {"span": -1.0},
+        {"alpha": 0.001},
+        {"pace": 0.0},
+    ],
 )
 def test_what_it_refuses(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(options))):

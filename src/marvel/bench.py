@@ -5,7 +5,7 @@ goes on, and what another experiment has done is not done again.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from marvel.config import Config
@@ -35,31 +35,34 @@ def bench(
 
 def work(
     configs: Iterable[Config],
-    results: str | Path,
+    results: str | Path | Callable[[Config], Path],
     engine: Engine,
     *,
     runs: str | Path | None = None,
     until: float | None = None,
-    module: Path | None = None,
+    modules: Sequence[Path] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Config, Shown]]:
     """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
 
     With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints and
     its network are removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing
-    new is begun, and what is going on ends with its epoch, saved. Records are added to `results`, failures to the file
-    beside it.
-    `module` is a file that other processes must load first, because it adds to `METHODS`, say.
+    new is begun, and what is going on ends with its epoch, saved. Records are added to `results`, one file for all or
+    a function that says which, failures to the file beside it.
+    `modules` are files that other processes must load first, because they add to `METHODS`, say.
     """
-    results = Path(results)
-    todo = left(configs, map(identity_of, records(results)))
-    jobs = [Job(config, folder_of(config, runs), until, module) for config in todo]
+    configs = list(configs)
+    file_of = results if callable(results) else lambda _: Path(results)
+    files = dict.fromkeys(map(file_of, configs))
+    todo = left(configs, (identity_of(record) for file in files for record in records(file)))
+    jobs = [Job(config, folder_of(config, runs), until, tuple(modules)) for config in todo]
     for which, shown in engine(jobs, stop):
+        file = file_of(todo[which])
         if isinstance(shown, Exception):
-            note_failure(results, todo[which], shown)
+            note_failure(file, todo[which], shown)
         elif isinstance(shown, dict):
-            add(results, shown)
-            forget_failure(results, todo[which])
+            add(file, shown)
+            forget_failure(file, todo[which])
             if (folder := jobs[which].folder) is not None:
                 RunFolder(folder).drop_tensors()
         yield todo[which], shown

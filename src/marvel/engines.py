@@ -40,8 +40,8 @@ class Job:
     config: Config
     folder: Path | None = None
     until: float | None = None
-    module: Path | None = None
-    """A file to load first in another process."""
+    modules: tuple[Path, ...] = ()
+    """Files to load first in another process."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ def _end_with_the_first() -> None:
 
 
 def _prepare(job: Job) -> None:
-    if job.module is not None:
-        load(job.module)
+    for module in job.modules:
+        load(module)
 
 
 def _last_words(code: int) -> str:
@@ -274,8 +274,8 @@ def on_ray(width: int) -> Engine:
 
 def _from_anywhere(job: Job) -> Job:
     """A worker of Ray's is in a folder of its own."""
-    folder, module = (path and path.resolve() for path in (job.folder, job.module))
-    return replace(job, folder=folder, module=module)
+    modules = tuple(module.resolve() for module in job.modules)
+    return replace(job, folder=job.folder and job.folder.resolve(), modules=modules)
 
 
 def _whole(job: Job) -> Facts | Failure | None:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,9 +31,9 @@ BETWEEN_CHECKPOINTS = 120.0
 
 @with_some_settings("root", "device", "threads", "precision", "compile", "workers", "checkpoint_every_steps")
 def bench(
-    experiment: Annotated[
-        str | None,
-        typer.Argument(metavar="EXPERIMENT", help="A name (--list), or a .py or .toml file.", show_default=False),
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="EXPERIMENT...", help="Names (--list), or .py or .toml files.", show_default=False),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Some of its runs: data=cifar10,method=marvel,ce", metavar="KEY=VALUE,...")
@@ -72,11 +72,12 @@ def bench(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
     **given: Any,
 ) -> None:
-    """Do the runs of an experiment that are not done yet.
+    """Do the runs of experiments that are not done yet.
 
-    A record of each is added to the results; what any file beside it has already is left out. Interrupted, the same
-    command goes on. A run that fails stops no other; it is noted in results/EXPERIMENT.failed.jsonl and tried again
-    next time. Exit code: 0 all done, 1 some failed, 3 time was over, 130 interrupted.
+    A record of each is added to the results; what any file beside it has already is left out. Several experiments are
+    worked at together, and what they share is done once. Interrupted, the same command goes on. A run that fails stops
+    no other; it is noted in results/EXPERIMENT.failed.jsonl and tried again next time. Exit code: 0 all done, 1 some
+    failed, 3 time was over, 130 interrupted.
 
     \b
     marvel bench --list
@@ -88,7 +89,7 @@ def bench(
     if as_list:
         _list(as_json)
         return
-    if experiment is None:
+    if not experiments:
         raise InvalidInput(
             "which experiment? `marvel bench --list` says what there is; a .py or .toml file will do too"
         )
@@ -99,28 +100,30 @@ def bench(
     from marvel.experiment.finding import find
     from marvel.results import by_run
 
-    found = asked.only(find(experiment), only or ())
-    configs = found.runs(None if seeds is None else asked.numbers(seeds))
+    found = [asked.only(find(name), only or ()) for name in dict.fromkeys(experiments)]
+    wanted = None if seeds is None else asked.numbers(seeds)
+    configs = sorted(left((run for one in found for run in one.runs(wanted)), ()), key=lambda run: run.seed)
     configs = configs if shard is None else asked.shard(configs, shard)
-    file = results or Path("results") / f"{found.name}.jsonl"
-    if file.suffix != ".jsonl":
-        raise InvalidInput(f"the file of records should be named *.jsonl, got {file}")
-    told, done = _as_told(configs, flag_values(given), checkpoint_every), by_run(file.parent)
+    file_of = _files(found, results)
+    files = list(dict.fromkeys(map(file_of, configs)))
+    told = _as_told(configs, flag_values(given), checkpoint_every)
+    done = {run for folder in {file.parent for file in files} for run in by_run(folder)}
     todo = _longest_first(left(told, done))
+    names = _names(found, todo)
     if dry_run:
-        _say_what_would_be_run(found, len(configs), todo, as_json)
+        _say_what_would_be_run(found, names, len(configs), todo, as_json)
         return
     tidy(told, done, runs)
     began = time.monotonic()
-    with gently(_waiting(todo)) as stop, Board(_names(found, todo), _costs(todo), quiet or as_json) as board:
+    with gently(_waiting(todo)) as stop, Board(names, _costs(todo), quiet or as_json) as board:
         _follow(
             work(
                 todo,
-                file,
+                file_of,
                 _engine(engine, width, processes, todo),
                 runs=runs,
                 until=None if max_seconds is None else time.time() + max_seconds,
-                module=found.file if found.file is not None and found.file.suffix == ".py" else None,
+                modules=[one.file for one in found if one.file is not None and one.file.suffix == ".py"],
                 stop=stop,
             ),
             board,
@@ -134,14 +137,27 @@ def bench(
         }
         failed = {board.names[run]: why for run, why in board.failed.items()}
         numbers |= {"left": unfinished, "seconds": round(time.monotonic() - began, 1)}
-        print_json({"experiment": found.name, **numbers, "failed": failed, "results": str(file)})
+        print_json({**_called(found), **numbers, "failed": failed, "results": ", ".join(map(str, files))})
     else:
         if not quiet:
-            typer.echo(_in_all(len(configs), len(configs) - len(todo), board, unfinished, file))
+            typer.echo(_in_all(len(configs), len(configs) - len(todo), board, unfinished, files))
         for why, runs_failed in _by_reason(board).items():
             print(f"marvel: {why} ({runs_failed})", file=sys.stderr)
     if stop() or board.failed or unfinished:
         raise typer.Exit(INTERRUPTED if stop() else FAILED if board.failed else LEFT)
+
+
+def _files(experiments: "Sequence[Experiment]", results: Path | None) -> "Callable[[Config], Path]":
+    """Where the record of a run goes: as told, or to the file of the first experiment that asks for it."""
+    from marvel.results import identity, whatever_seed
+
+    if results is not None and results.suffix != ".jsonl":
+        raise InvalidInput(f"the file of records should be named *.jsonl, got {results}")
+    homes: dict[str, Path] = {}
+    for experiment in experiments:
+        for cell in experiment.cells:
+            homes.setdefault(whatever_seed(identity(cell.config)), Path("results") / f"{experiment.name}.jsonl")
+    return lambda config: results or homes[whatever_seed(identity(config))]
 
 
 def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_every: int | None) -> "list[Config]":
@@ -217,14 +233,16 @@ def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:
 # ------------------------------------------------------------ what is said
 
 
-def _names(experiment: "Experiment", todo: "Sequence[Config]") -> dict[str, str]:
+def _names(experiments: "Sequence[Experiment]", todo: "Sequence[Config]") -> dict[str, str]:
     """What to call each run: its place in the table, and its seed."""
     from marvel.results import identity, whatever_seed
 
-    places = {
-        whatever_seed(identity(cell.config)): ", ".join(filter(None, (cell.group, cell.column, cell.row)))
-        for cell in experiment.cells
-    }
+    places: dict[str, str] = {}
+    for experiment in experiments:
+        of = f"{experiment.name}: " if len(experiments) > 1 else ""
+        for cell in experiment.cells:
+            place = of + ", ".join(filter(None, (cell.group, cell.column, cell.row)))
+            places.setdefault(whatever_seed(identity(cell.config)), place)
     runs = {identity(config): config.seed for config in todo}
     return {run: f"{places[whatever_seed(run)]}, seed {seed}" for run, seed in runs.items()}
 
@@ -255,12 +273,18 @@ def _list(as_json: bool) -> None:
         print_table(["experiment", "what it shows", "runs", "cost (H200)"], rows)
 
 
-def _say_what_would_be_run(experiment: "Experiment", asked: int, todo: "Sequence[Config]", as_json: bool) -> None:
+def _called(experiments: "Sequence[Experiment]") -> dict[str, str]:
+    return {"experiment": ", ".join(experiment.name for experiment in experiments)}
+
+
+def _say_what_would_be_run(
+    experiments: "Sequence[Experiment]", names: dict[str, str], asked: int, todo: "Sequence[Config]", as_json: bool
+) -> None:
     from marvel.config import as_plain
     from marvel.report.progress import duration
     from marvel.results import identity
 
-    names, costs = _names(experiment, todo), _costs(todo)
+    costs = _costs(todo)
     whole = sum(costs.values())
     unknown = len(todo) - len(costs)
     if as_json:
@@ -268,7 +292,7 @@ def _say_what_would_be_run(experiment: "Experiment", asked: int, todo: "Sequence
             {"name": names[identity(c)], "seconds": costs.get(identity(c)), "settings": as_plain(c.facts())}
             for c in todo
         ]
-        print_json({"experiment": experiment.name, "runs": asked, "done": asked - len(todo), "left": runs})
+        print_json({**_called(experiments), "runs": asked, "done": asked - len(todo), "left": runs})
         return
     rows = [[names[identity(c)], duration(costs[identity(c)]) if identity(c) in costs else "–"] for c in todo]
     if rows:
@@ -289,8 +313,8 @@ def _by_reason(board: Board) -> dict[str, str]:
     }
 
 
-def _in_all(asked: int, before: int, board: Board, unfinished: int, file: Path) -> str:
+def _in_all(asked: int, before: int, board: Board, unfinished: int, files: Sequence[Path]) -> str:
     said = f"{len(board.done)} runs done" + (f", {len(board.failed)} failed" if board.failed else "")
     said += f", {unfinished} left: the same command goes on" if unfinished else ""
     said += f"; {before} of {asked} were done before" if before else ""
-    return f"{said}. The records are in {file}."
+    return f"{said}. The records are in {' and '.join(map(str, files))}."

@@ -84,6 +84,7 @@ class MarvelSemi(Marvel):
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: whether removed
     instances are seen in strong views.
+    `pace`: which part of the learning rate the warm-up has; the rest comes with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
 
@@ -120,6 +121,7 @@ class MarvelSemi(Marvel):
         spread: float = 1.0,
         warmup_cost: str | Cost = "gce",
         strong: bool = True,
+        pace: float = 1.0,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
@@ -135,8 +137,10 @@ class MarvelSemi(Marvel):
                 "marvel-semi wants ramp >= 1, span >= 0, temperature > 0, spread >= 0, and alpha 0 or in "
                 f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
             )
+        if not 0 < pace <= 1:
+            raise InvalidInput(f"pace must be in (0, 1], got {pace}")
         self.back, self.tau, self.ramp, self.span, self.temperature = back, tau, ramp, span, temperature
-        self.alpha, self.spread, self.strong = alpha, spread, strong
+        self.alpha, self.spread, self.strong, self.pace = alpha, spread, strong, pace
         self.removal, self.guesses, self.by_weight = removal, guesses, by_weight
         self.auto_over = over == "auto"
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
@@ -165,6 +169,13 @@ class MarvelSemi(Marvel):
 
     def following(self) -> Tensor:
         return self.slowness
+
+    def lr(self, scheduled: float) -> float:
+        return scheduled * (self.pace + (1 - self.pace) * self.ramped(self.epoch))
+
+    def ramped(self, epoch: int) -> float:
+        """r: 0 in the warm-up, and from there on to 1 in `ramp` epochs."""
+        return min(1.0, max(0, epoch - int(self.warm)) / self.ramp)
 
     def outputs(self, networks: Networks, *batches: Batch) -> Outputs:
         """What teacher and student say, and what of: with one batch, both see that."""
@@ -256,7 +267,7 @@ class MarvelSemi(Marvel):
         guessed, kept = torch.where(self.removed, self.weight, 0).sum(), (~self.removed).sum()
         if self.auto_over:
             self.over = (guessed / kept.clamp(min=1) * THIRD / (1 - THIRD)).clamp(min=1)
-        self.trust = min(1.0, (self.epoch + 1 - int(self.warm)) / self.ramp) / self.over
+        self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
         super().look_for_plateau(seen)
