@@ -16,7 +16,8 @@ As in the paper, the network to go on from is the best of the cross entropy's by
 `validation` of the instances, which that training does not see.
 
 Departures: after that all instances are trained on, and the last network counts; the authors' code chooses again, by a
-single batch of validation, and rebuilds the optimizer at every epoch.
+single batch of validation, and rebuilds the optimizer at every epoch. It skips a last batch that is not full; here that
+is trained on too.
 
 Published numbers: the row of the MARVEL paper is Pleiss et al.'s. "Diverged" on CIFAR-100 is the missing gradient: of
 100 classes, a batch of 256 lacks 7 or 8 on average. At 1e-6 and 40 epochs the network moves little from the one that
