@@ -17,20 +17,20 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from marvel import data as datasets
-from marvel.config import Config, as_plain
+from marvel.config import GROUPS, Config, as_plain
 from marvel.data.core import Data
 from marvel.errors import Interrupted, InvalidInput, MissingExtra
 from marvel.experiment.finding import load
 from marvel.fast import pack
-from marvel.run import Run
+from marvel.run import Run, read
 from marvel.runs import Facts
 from marvel.trainer import Epoch
 
 Shown: TypeAlias = Epoch | Facts | Exception
 Engine: TypeAlias = "Callable[[Sequence[Job], Callable[[], bool]], Iterator[tuple[int, Shown]]]"
 """(jobs, whether to stop) -> what they show."""
-Loaded: TypeAlias = dict[tuple[str, str | None, int | None], Data]
+Loaded: TypeAlias = dict[tuple[Any, ...], Data]
+"""What was read, by the settings that say what and how."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -
 
 
 def _data(config: Config, loaded: "Loaded") -> Data:
-    """Read once for all runs of a process."""
-    at = config.data, config.root, config.size
-    if at not in loaded:
-        loaded[at] = datasets.load(*at)
-    return loaded[at]
+    """Read once for all runs of a process that are told the same about it."""
+    told = tuple(getattr(config, name) for name in GROUPS["Data"])
+    if told not in loaded:
+        loaded[told] = read(config)
+    return loaded[told]
 
 
 def _over(job: Job, stop: Callable[[], bool]) -> bool:
