@@ -130,17 +130,13 @@ def in_processes(count: int) -> Engine:
                     told_to_stop.set()
                 while rest and _over(rest[0][1], stop):
                     rest.pop(0)
-                for worker in workers:
-                    if worker.job is None and rest:
-                        worker.give(*rest.pop(0))
-                while rest and len(workers) < count:
-                    workers.append(Worker(context, told_to_stop))
-                    workers[-1].give(*rest.pop(0))
-                busy = [worker for worker in workers if worker.job is not None]
+                while rest and (idle := _idle(workers, count, context, told_to_stop)) is not None:
+                    idle.give(*rest.pop(0))
+                busy = {worker.connection: worker for worker in workers if worker.job is not None}
                 if not busy:
                     return
-                for ready in wait([worker.connection for worker in busy], timeout=0.2):
-                    worker = next(one for one in busy if one.connection is ready)
+                for ready in wait(list(busy), timeout=0.2):
+                    worker = busy[ready]
                     which = worker.job
                     assert which is not None
                     shown = worker.hear()
@@ -153,6 +149,17 @@ def in_processes(count: int) -> Engine:
                 worker.end()
 
     return engine
+
+
+def _idle(workers: list["Worker"], count: int, context: Any, told_to_stop: Any) -> "Worker | None":
+    """One that has nothing to do, or a new one where there are fewer than `count`."""
+    for worker in workers:
+        if worker.job is None:
+            return worker
+    if len(workers) < count:
+        workers.append(Worker(context, told_to_stop))
+        return workers[-1]
+    return None
 
 
 class Worker:
