@@ -93,8 +93,8 @@ class DataParameters(Method):
             raise InvalidInput(f"learn is 'instance', 'class' or 'both', got {learn!r}")
         if min(instance_lr, class_lr, instance_start, class_start) <= 0 or min(instance_decay, class_decay) < 0:
             raise InvalidInput("learning rates and temperatures must be positive, weight decays not negative")
-        if not 0 <= validation < 1:
-            raise InvalidInput(f"validation must lie in [0, 1), got {validation}")
+        if not 0 <= validation < 1 or round(validation * n) == n:
+            raise InvalidInput(f"validation must lie in [0, 1) and leave some of {n} to train on, got {validation}")
         self.validated = validation
         if validation > 0:
             self.averaged, self.decay = 1, 1.0  # not an average: the best network so far

@@ -99,6 +99,8 @@ class LDMI(Method):
                 "L_DMI wants pretrain >= 1, validation in [0, 1) and dmi_lr > 0, "
                 f"got {pretrain}, {validation} and {dmi_lr}"
             )
+        if round(validation * n) == n:
+            raise InvalidInput(f"validation must leave some of the {n} instances to train on, got {validation}")
         if pretrain_batch is not None and pretrain_batch < 2:
             raise InvalidInput(f"pretrain_batch must be at least 2, got {pretrain_batch}")
         self.pretrain, self.pretrain_drops, self.pretrain_batch = pretrain, pretrain_drops, pretrain_batch
