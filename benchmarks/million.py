@@ -88,7 +88,7 @@ def stretch(
         process.send_signal(number)
     _, said = process.communicate()
     watching.join()
-    expected = {signal.SIGTERM: 130, signal.SIGKILL: -signal.SIGKILL, None: 0}[number]
+    expected = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL, None: 0}[number]
     if process.returncode != expected:
         raise RuntimeError(f"marvel clean ended with {process.returncode}, expected {expected}: {said[-2000:]}")
     return Stretch(time.perf_counter() - began, max(peaks, default=None))

@@ -695,10 +695,12 @@ def test_soft_to_hard_mixes_then_cools() -> None:
         lambda: DataParameters(3, 2, learn="neither"),
         lambda: DataParameters(3, 2, instance_lr=0.0),
         lambda: DataParameters(3, 2, validation=1.0),
+        lambda: DataParameters(3, 2, validation=0.9),  # all three
         lambda: LDMI(3, 2, pretrain=0),
         lambda: LDMI(3, 2, dmi_lr=0.0),
         lambda: LDMI(3, 2, pretrain_batch=1),
         lambda: LDMI(3, 2, validation=1.0),
+        lambda: LDMI(3, 2, validation=0.9),
         lambda: D2L(3, 2),
         lambda: D2L(3, 2, 10, window=1),
         lambda: D2L(3, 2, 10, base="mae"),

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marvel import engines as module
+from marvel import data as datasets
 from marvel.bench import bench, records
 from marvel.config import Config
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, UnknownName
 from marvel.results import short
-from marvel.run import as_plain, train
+from marvel.run import Run, as_plain, train
 from marvel.trainer import Epoch
 from toy import problem
 
@@ -89,7 +89,7 @@ def test_failures_are_returned_and_the_others_are_done(data: str, tmp_path: Path
     ]
     failed = bench(configs, results, width=2)
     assert [config for config, _ in failed] == configs[1:4]
-    assert [type(error) for _, error in failed][1:] == [module.datasets.UnknownName, InvalidInput]
+    assert [type(error) for _, error in failed][1:] == [UnknownName, InvalidInput]
     assert "must be told the noise rate" in str(failed[2][1])
     assert [record["asked"]["seed"] for record in records(results)] == [0, 1]
     # They are tried again, and what was done is not.
@@ -133,15 +133,34 @@ def test_a_line_cut_short_by_a_crash_is_done_again(data: str, tmp_path: Path) ->
 
 def test_the_data_is_read_once(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    load = module.datasets.load
+    load = datasets.load
 
-    def watched(name: str, root: str | None = None, size: int | None = None) -> Any:
+    def watched(name: str, *where: Any, **how: Any) -> Any:
         read.append(name)
-        return load(name, root, size)
+        return load(name, *where, **how)
 
-    monkeypatch.setattr(module.datasets, "load", watched)
+    monkeypatch.setattr(datasets, "load", watched)
     bench([settings(data, seed=seed) for seed in range(3)], tmp_path / "results.jsonl")
     assert read == [data]
+
+
+def test_the_data_is_read_as_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its labels are those of the column named, with corrections where there are any, as in a run by itself."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{k % 7},{k % 3},{'ab'[k % 2]},{'xyz'[k % 3]}" for k in range(60)]
+    Path("rows.csv").write_text("\n".join(["height,width,first,second", *lines]))
+    Path("own.csv").write_text("row,corrected\n0,z\n")
+    usual: dict[str, Any] = {"data": "rows.csv", "epochs": 2, "batch": 16, "device": "cpu", "method": "ce"}
+    configs = [
+        Config(**usual, label="first"),
+        Config(**usual, label="second"),
+        Config(**usual, label="second", corrections="own.csv"),
+    ]
+    bench(configs, tmp_path / "results.jsonl")
+    found = records(tmp_path / "results.jsonl")
+    assert [len(record["data"]["classes"]) for record in found] == [2, 3, 3]
+    prints = [record["data"]["fingerprint"] for record in found]
+    assert prints == [Run(config).data.fingerprint() for config in configs] and len(set(prints)) == 3
 
 
 def test_nothing_to_do_leaves_no_file(tmp_path: Path) -> None:

@@ -234,20 +234,22 @@ def test_percentiles_are_costs_of_the_batch() -> None:
     assert [float(percentile_of(costs, p)) for p in (0, 0.25, 0.7, 0.75, 1)] == [1, 2, 4, 4, 5]
 
 
-def test_mentornet_by_hand() -> None:
-    """Three batches in each of ten epochs: the moving percentile, the curriculum, dropout, and the mean over all."""
+@pytest.mark.parametrize("dropout", [(0.5, 0.2), (0.5, 0.2, 0.9)], ids=len)
+def test_mentornet_by_hand(dropout: tuple[float, ...]) -> None:
+    """Three batches in each of twenty epochs: the moving percentile, the curriculum, dropout, the mean over all."""
     g = torch.Generator().manual_seed(0)
-    criterion = MentorNet(N, CLASSES, 10, percentile=0.6, percentile_decay=0.8, dropout=(0.5, 0.2))
+    criterion = MentorNet(N, CLASSES, 20, percentile=0.6, percentile_decay=0.8, dropout=dropout)
     q = 0.0
-    for epoch in range(10):
-        t = 10 * epoch
+    for epoch in range(20):
+        t = 5 * epoch
+        gone = dropout[0] if t < 17 else dropout[-1] if t >= 95 else dropout[1]
         for rows in torch.arange(N).split(31):
             z, y = 3 * torch.randn(len(rows), CLASSES, generator=g), torch.randint(3, (len(rows),), generator=g)
             u = torch.rand(len(rows), 1, generator=g)
             found = criterion((z, u), y, rows)
             costs = [float(-z[i].log_softmax(0)[y[i]]) for i in range(len(rows))]
             q = 0.8 * q + 0.2 * sorted(costs)[round(0.6 * (len(rows) - 1))]
-            left = math.floor((1 - (0.5 if t < 17 else 0.2)) * len(rows) + 1e-6)
+            left = math.floor((1 - gone) * len(rows) + 1e-6)
             spared = sorted(range(len(rows)), key=lambda i: float(u[i]))[:left]
             expected = sum(v_by_hand(costs[i] - q, t) * costs[i] for i in spared) / len(rows)
             assert float(found) == pytest.approx(expected, rel=1e-4)

@@ -255,29 +255,35 @@ SMALL = ("--network", "cnn2", "--device", "cpu", "--epochs", "2", "--batch", "4"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("verb", "number"), [("train", signal.SIGINT), ("clean", signal.SIGTERM)])
-def test_a_signal_saves_the_step_and_says_how_to_go_on(verb: str, number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verb", "number", "code", "word"),
+    [("train", signal.SIGINT, 130, "interrupted"), ("clean", signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_saves_the_step_and_says_how_to_go_on(
+    verb: str, number: signal.Signals, code: int, word: str, tmp_path: Path
+) -> None:
     file, folder = long_epochs(tmp_path), tmp_path / "run"
     words = [verb, "--data", str(file)] if verb == "train" else [verb, str(file)]
     process = begun(folder, words, *SMALL)
     before = place(folder)
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in said, said
+    assert process.returncode == code and "Traceback" not in said, said
     assert "stopping when the step is done, and saving it; once more to stop at once" in said
-    assert "interrupted; go on with: marvel" in said and "--resume" in said
+    assert f"{word}; go on with: marvel" in said and "--resume" in said
     assert place(folder) > before and place(folder)[0] == 0
     assert RunFolder(folder).metrics() == [] and json.loads((folder / "config.json").read_bytes())
 
 
-def test_handlers_are_put_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_handlers_are_put_back(number: signal.Signals, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     data: Data = images()
 
     def watch(epoch: Any) -> None:
         assert signal.getsignal(signal.SIGTERM) is not before
         if epoch.epoch == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
     with pytest.raises(Interrupted):
         train(in_steps(), tmp_path, watch=watch, data=data)

@@ -193,6 +193,14 @@ def test_cross_validation_is_a_training_for_each_fold() -> None:
     assert found.best.score == max(trial.score or 0 for trial in found.trials)
 
 
+def test_data_in_a_file_is_dealt_into_folds_as_it_is(tmp_path: Path) -> None:
+    """Rows of a file have names, of which a fold has its own; which array is the label is a setting."""
+    data = toy()
+    np.savez(tmp_path / "toy.npz", x=data.x.numpy(), kind=data.y.numpy())
+    found = tune(settings(data=str(tmp_path / "toy.npz"), label="kind"), Q, folds=2)
+    assert found.trials == tune(settings(), Q, folds=2, data=data).trials
+
+
 def test_one_fold_is_one_of_five_and_a_hold_out_one_of_four() -> None:
     assert [trial.scores for trial in tune(settings(), Q, folds=1, data=toy()).trials] == [
         (by_hand(q, 0, 5),) for q in Q["q"]

@@ -17,20 +17,20 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from marvel import data as datasets
-from marvel.config import Config, as_plain
+from marvel.config import GROUPS, Config, as_plain
 from marvel.data.core import Data
 from marvel.errors import Interrupted, InvalidInput, MissingExtra
 from marvel.experiment.finding import load
 from marvel.fast import pack
-from marvel.run import Run
+from marvel.run import Run, read
 from marvel.runs import Facts
 from marvel.trainer import Epoch
 
 Shown: TypeAlias = Epoch | Facts | Exception
 Engine: TypeAlias = "Callable[[Sequence[Job], Callable[[], bool]], Iterator[tuple[int, Shown]]]"
 """(jobs, whether to stop) -> what they show."""
-Loaded: TypeAlias = dict[tuple[str, str | None, int | None], Data]
+Loaded: TypeAlias = dict[tuple[Any, ...], Data]
+"""What was read, by the settings that say what and how."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -
 
 
 def _data(config: Config, loaded: "Loaded") -> Data:
-    """Read once for all runs of a process."""
-    at = config.data, config.root, config.size
-    if at not in loaded:
-        loaded[at] = datasets.load(*at)
-    return loaded[at]
+    """Read once for all runs of a process that are told the same about it."""
+    told = tuple(getattr(config, name) for name in GROUPS["Data"])
+    if told not in loaded:
+        loaded[told] = read(config)
+    return loaded[told]
 
 
 def _over(job: Job, stop: Callable[[], bool]) -> bool:
@@ -130,17 +130,13 @@ def in_processes(count: int) -> Engine:
                     told_to_stop.set()
                 while rest and _over(rest[0][1], stop):
                     rest.pop(0)
-                for worker in workers:
-                    if worker.job is None and rest:
-                        worker.give(*rest.pop(0))
-                while rest and len(workers) < count:
-                    workers.append(Worker(context, told_to_stop))
-                    workers[-1].give(*rest.pop(0))
-                busy = [worker for worker in workers if worker.job is not None]
+                while rest and (idle := _idle(workers, count, context, told_to_stop)) is not None:
+                    idle.give(*rest.pop(0))
+                busy = {worker.connection: worker for worker in workers if worker.job is not None}
                 if not busy:
                     return
-                for ready in wait([worker.connection for worker in busy], timeout=0.2):
-                    worker = next(one for one in busy if one.connection is ready)
+                for ready in wait(list(busy), timeout=0.2):
+                    worker = busy[ready]
                     which = worker.job
                     assert which is not None
                     shown = worker.hear()
@@ -153,6 +149,17 @@ def in_processes(count: int) -> Engine:
                 worker.end()
 
     return engine
+
+
+def _idle(workers: list["Worker"], count: int, context: Any, told_to_stop: Any) -> "Worker | None":
+    """One that has nothing to do, or a new one where there are fewer than `count`."""
+    for worker in workers:
+        if worker.job is None:
+            return worker
+    if len(workers) < count:
+        workers.append(Worker(context, told_to_stop))
+        return workers[-1]
+    return None
 
 
 class Worker:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from marvel import metrics
-from marvel.method import Method, Seen
+from marvel.method import Method, Seen, running_majority
 
 APEX_EPOCHS = 5
 
@@ -26,7 +26,7 @@ class Ledger:
         self.trust = torch.zeros(len(y))
         """The mean of sigmoid(margin) over the epochs seen, the first excepted unless it is the only one."""
         self.rival = torch.full((len(y),), -1, dtype=torch.int16)
-        """The class its margins were measured against most often, since the warm-up ended; -1: not visited since."""
+        """The class its margins were measured against most often, since the warm-up ended; -1: never visited."""
         self.lead = torch.zeros(len(y), dtype=torch.int16)
         """By how many epochs that class leads."""
 
@@ -86,19 +86,19 @@ class Ledger:
     def judge(self, method: Method, seen: Seen) -> None:
         """What the epoch says of each label: how far it is to be trusted, and which class competes with it.
 
-        A margin counts by its sigmoid, so that no single epoch decides. The competitor is found by Boyer and Moore's
-        running majority, whatever the margin's sign, and found anew once the warm-up is over.
+        A margin counts by its sigmoid, so that no single epoch decides. The competitor is that of most epochs, whatever
+        the margin's sign, and is found anew after the first epoch and once the warm-up is over.
         """
         mask, rival = seen.mask.cpu(), seen.rival.cpu()
         now, before = seen.margin.cpu().sigmoid(), method.epochs_seen.cpu() - mask.to(torch.int16)
         mean = torch.where(before <= 1, now, self.trust + (now - self.trust) / before.clamp(min=1))
         self.trust.copy_(torch.where(mask, mean, self.trust))
-        if method.epoch - 2 in (1, method.chosen.get("warmup")):
+        passed = method.epoch - 1
+        if passed - 1 in (1, method.chosen.get("warmup")):
             self.lead.zero_()
-        lead = torch.where(self.rival == rival, self.lead + 1, self.lead - 1)
-        lead = torch.where(mask, lead, self.lead)
-        self.rival.copy_(torch.where(lead < 0, rival, self.rival))
-        self.lead.copy_(lead.clamp(min=0))
+        leader, lead = running_majority(self.rival, self.lead, rival, mask)
+        self.rival.copy_(leader)
+        self.lead.copy_(lead)
 
     def apex_counts(self) -> dict[str, list[int]] | None:
         """How many instances had 0, 1, ... 5 positive margins in those epochs; clean and noisy apart where known."""

@@ -147,6 +147,18 @@ def shares_of(weight: Tensor) -> Tensor:
     return weight / torch.where(total > 0, total, 1)
 
 
+def running_majority(leader: Tensor, lead: Tensor, vote: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+    """Boyer and Moore's: of one more vote, where `votes` says that there is one, who leads now and by how much.
+
+    A class that had more than half of all votes is the leader, and nothing else need be remembered. A lead ends at the
+    largest number of its type.  (n,) each
+    """
+    most = torch.iinfo(lead.dtype).max
+    now = torch.where(leader == vote, lead.clamp(max=most - 1) + 1, lead - 1)
+    now = torch.where(votes, now, lead)
+    return torch.where(now < 0, vote, leader), now.clamp(min=0)
+
+
 def batches_of(order: Tensor, size: int) -> list[Tensor]:
     """Indices cut into batches. The last is as small as it comes, but no single instance: BatchNorm needs two."""
     steps = list(torch.split(order, size))
@@ -475,11 +487,9 @@ class Method(Memory):
             )
 
     def _vote(self, seen: Seen) -> None:
-        """Keep the class that most margins were lost to, by Boyer and Moore's running majority; a lead ends at 127."""
-        lead = torch.where(self.rival == self.lost_to, self.lead.clamp(max=126) + 1, self.lead - 1)
-        lead = torch.where(seen.mask & (seen.margin < 0), lead, self.lead)
-        self.rival = torch.where(lead < 0, self.lost_to, self.rival)
-        self.lead = lead.clamp(min=0)
+        """Keep the class that most margins were lost to."""
+        lost = seen.mask & (seen.margin < 0)
+        self.rival, self.lead = running_majority(self.rival, self.lead, self.lost_to, lost)
 
     def _costs(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
         costs = self.cost(logits, y, index)

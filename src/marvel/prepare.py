@@ -120,23 +120,19 @@ def prepare(
     done = {shard.file: shard for shard in manifest.shards if _is_there(out, shard)}
     manifest = replace(manifest, shards=tuple(done.values()))
     kept, total = len(done), sum(map(len, listing.parts.values()))
-    seen = 0
     for left in out.glob(f".*{SUFFIX}.part"):
         left.unlink()
     with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data and the like
         try:
-            for name, part in listing.parts.items():
-                for number, first in enumerate(range(0, len(part), rows)):
-                    file, last = f"{name}-{number:05d}{SUFFIX}", min(first + rows, len(part)) - 1
-                    if file not in done:
-                        writer = _Writer(out / file, part, settings, pool)
-                        for row in writer.write(first, last):
-                            if watch is not None:
-                                watch(f"writing {name}", seen + row - first + 1, total)
-                        manifest = _with(manifest, writer.shard(name, first, last), writer.aside)
-                        write_atomically(out / MANIFEST, as_json(manifest.facts(), indent=1))
-                    seen += last - first + 1
+            for file, name, first, last, before in _shards_of(listing, rows):
+                if file not in done:
+                    writer = _Writer(out / file, listing.parts[name], settings, pool)
+                    for row in writer.write(first, last):
+                        if watch is not None:
+                            watch(f"writing {name}", before + row + 1, total)
+                    manifest = _with(manifest, writer.shard(name, first, last), writer.aside)
+                    write_atomically(out / MANIFEST, as_json(manifest.facts(), indent=1))
         finally:
             pool.shutdown(cancel_futures=True)
     manifest = replace(manifest, shards=tuple(sorted(manifest.shards, key=_order)), complete=True)
@@ -149,6 +145,15 @@ def prepare(
         counted(manifest, listing.expected),
         (*listing.notes, *listing.counted()),
     )
+
+
+def _shards_of(listing: Listing, rows: int) -> Iterator[tuple[str, str, int, int, int]]:
+    """Every shard: its file, its part, its first and last instance, and how many instances the parts before hold."""
+    before = 0
+    for name, part in listing.parts.items():
+        for number, first in enumerate(range(0, len(part), rows)):
+            yield f"{name}-{number:05d}{SUFFIX}", name, first, min(first + rows, len(part)) - 1, before
+        before += len(part)
 
 
 def counted(manifest: Manifest, expected: Any) -> dict[str, Counted]:

@@ -5,29 +5,43 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
 @contextmanager
 def gently(said: str) -> Iterator[Callable[[], bool]]:
-    """Whether to stop: the first signal asks for it, and `said` is printed; the second does not ask."""
-    asked, ours = threading.Event(), os.getpid()
+    """Whether to stop: the first signal asks for it, and `said` is printed; the second does not ask.
+
+    A stop that comes of it is told to whoever handled that signal before: the command ends with another exit code after
+    SIGTERM than after Ctrl-C.
+    """
+    asked: list[signal.Signals] = []
+    ours = os.getpid()
+
+    def stop() -> bool:
+        return bool(asked)
 
     def on_signal(number: int, frame: Any) -> None:
         if os.getpid() != ours:  # a worker that was forked from here: whoever started it ends it
             return
-        if asked.is_set():
+        asked.append(signal.Signals(number))
+        if len(asked) > 1:
             raise KeyboardInterrupt
-        asked.set()
         print(f"marvel: {said}; once more to stop at once", file=sys.stderr)
 
     if threading.current_thread() is not threading.main_thread():  # signals are not for other threads
-        yield asked.is_set
+        yield stop
         return
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield stop
+    except KeyboardInterrupt:
+        handler = before[asked[-1]] if asked else None
+        if callable(handler):
+            with suppress(KeyboardInterrupt):  # it is on its way already, and may say more
+                handler(asked[-1], None)
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -477,13 +477,7 @@ class Trainer:
         for k, average in enumerate(self.averages):
             average.load_state_dict(_part(tensors, f"average{k}"))
         for k, optimizer in enumerate(self.optimizers):
-            state: dict[int, dict[str, Any]] = {}
-            saved = {**_part(tensors, f"optimizer{k}"), **_part(facts["numbers"], f"optimizer{k}")}
-            for key, value in saved.items():
-                p, name = key.split(".", 1)
-                state.setdefault(int(p), {})[name] = value
-            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-            _lay_out_alike(optimizer)
+            _take_up(optimizer, {**_part(tensors, f"optimizer{k}"), **_part(facts["numbers"], f"optimizer{k}")})
         self.ledger.load(_part(tensors, "ledger"))
         self.epoch, self.seconds = epoch, facts["seconds"]
         self.place, self.planned = facts.get("step", 0), facts.get("plan")
@@ -511,6 +505,16 @@ class Trainer:
             return None
         epoch, facts = told
         return epoch, load(send_first(save(tensors))), facts
+
+
+def _take_up(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """Set an optimizer's state to what was saved of it, by the number of the parameter and a name: "3.exp_avg"."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in saved.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    _lay_out_alike(optimizer)
 
 
 def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:

@@ -47,25 +47,15 @@ def ratio(canaries: Sample, others: Numbers, draws: int, rng: np.random.Generato
     """What the ranks of the others among the canaries say."""
     hidden = round(canaries.hidden / 2 * len(canaries))  # as many as is to be expected: the easiest to find
     ordered = np.sort(canaries.score)[hidden:]
-    m, n = len(ordered), len(others)
-    count = np.unique(np.linspace(0, m, int(np.clip(m / 5, 6, 30)) + 1).round().astype(int)[1:])
-    upper = np.append(ordered, ordered[-1] + 1e-9)
-    cuts = (ordered[count - 1] + upper[count]) / 2
+    cuts, seen = _cells(ordered)
     cell = np.searchsorted(cuts, others)
-    held = np.bincount(cell, minlength=len(cuts) + 1).astype(float)
-    seen = np.append(np.diff(count, prepend=0), 0.5)  # half a canary beyond the last of them
+    held = np.bincount(cell, minlength=len(seen)).astype(float)
     if canaries.right > 0:
         seen = without_right(seen, held, canaries.right)
     models = [np.append(1.0, POWERS[kappa <= POWERS]) for kappa in KAPPAS]
-    edges = _edges(seen[None])
-    fits = [_powers(held, edges, powers) for powers in models]
-    likelihood = np.array([(held * np.log(_mixed(*fit)[0])).sum() for fit in fits])
-    best = int(likelihood.argmax())
-    spread = 1 + fits[best][0][0, 0] * n / m
-    weight = np.exp((likelihood - likelihood.max()) / spread)
-    share = rng.multinomial(draws, weight / weight.sum())
+    likely = _likely(models, held, seen, len(ordered))
     wrong, chance = [], np.zeros(len(held))
-    for powers, times in zip(models, share, strict=True):
+    for powers, times in zip(models, rng.multinomial(draws, likely), strict=True):
         if times:
             masses = np.maximum(rng.standard_gamma(seen, (times, len(seen))), LEAST)
             weights, cells = _powers(held, _edges(masses), powers)
@@ -73,6 +63,29 @@ def ratio(canaries: Sample, others: Numbers, draws: int, rng: np.random.Generato
             wrong.append(rng.binomial(held.astype(int), p).sum(axis=1))
             chance += p.sum(axis=0) / draws
     return Fit(np.concatenate(wrong).astype(float), falling(chance, held + 1e-3)[cell])
+
+
+def _cells(ordered: Numbers) -> tuple[Numbers, Numbers]:
+    """Cells of scores with about as many canaries each: where they end, but for the last, and how many each holds."""
+    m = len(ordered)
+    count = np.unique(np.linspace(0, m, int(np.clip(m / 5, 6, 30)) + 1).round().astype(int)[1:])
+    upper = np.append(ordered, ordered[-1] + 1e-9)
+    cuts: Numbers = (ordered[count - 1] + upper[count]) / 2
+    return cuts, np.append(np.diff(count, prepend=0), 0.5)  # half a canary beyond the last of them
+
+
+def _likely(models: list[Numbers], held: Numbers, seen: Numbers, m: int) -> Numbers:
+    """How likely each model is, given how many others and canaries each cell holds; of `m` canaries.
+
+    The likelihood is flattened by 1 + W/m, W the wrong labels by the likeliest model.
+    """
+    edges = _edges(seen[None])
+    fits = [_powers(held, edges, powers) for powers in models]
+    likelihood = np.array([(held * np.log(_mixed(*fit)[0])).sum() for fit in fits])
+    share_wrong = fits[int(likelihood.argmax())][0][0, 0]
+    weight = np.exp((likelihood - likelihood.max()) / (1 + share_wrong * held.sum() / m))
+    likely: Numbers = weight / weight.sum()
+    return likely
 
 
 def without_right(seen: Numbers, held: Numbers, right: float) -> Numbers:

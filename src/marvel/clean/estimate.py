@@ -40,7 +40,7 @@ SUREST = 0.9
 MODEL = (
     "Real wrong labels have scores like canaries with the same kind of wrong label; right labels have higher ones. "
     "The interval allows for canaries that are found or missed together, for their own labels having been wrong, "
-    "and 8% for canaries that are easier or harder."
+    f"and {HEDGE:.0%} for canaries that are easier or harder."
 )
 
 
@@ -84,26 +84,13 @@ class Scores:
 
 def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Estimate | None:
     """None where there are too few canaries to claim anything."""
-    if told.canary.sum() < CLAIM or (~told.canary).sum() < CLAIM:
+    m, others = int(told.canary.sum()), int((~told.canary).sum())
+    if min(m, others) < CLAIM:
         return None
-    often = favoured(told)
-    kind = often[told.label, told.rival]
-    if min((kind & told.canary).sum(), (~kind & told.canary).sum()) < ENOUGH or not (kind & ~told.canary).any():
-        kind, often = np.zeros_like(kind), np.zeros_like(often)
-    kinds = [which for which in (kind, ~kind) if (which & ~told.canary).any()]
-    doubt = DOUBT * float(kind[told.removed & ~told.canary].mean()) if kind.any() else 0.0
-    others, m = int((~told.canary).sum()), int(told.canary.sum())
-    right, hidden = np.zeros(len(kind)), 0.0
+    often = kinds_apart(told)
+    right, hidden = np.zeros(len(told.score)), 0.0
     for _ in range(ROUNDS):
-        chance = np.full(len(kind), np.nan)
-        totals = np.zeros((len(MODELS), draws // len(MODELS)))
-        harder = sample(told, kind, right) if kind.any() else None
-        for which in kinds:
-            doubtful = {"hidden": hidden} if which is kind else {"harder": harder, "doubt": doubt}
-            mine, theirs = sample(told, which, right, **doubtful), which & ~told.canary
-            fits = [model(mine, told.score[theirs], totals.shape[1], rng) for model in MODELS]
-            chance[theirs] = np.mean([fit.chance for fit in fits], axis=0)
-            totals += np.stack([rng.permutation(fit.wrong) for fit in fits])
+        chance, totals = asked(told, often, right, hidden, draws // len(MODELS), rng)
         right = by_accident(told, chance)
         hidden = min(float(np.quantile(totals, (1 + LEVEL) / 2, axis=1).max()) / others, HIDDEN)
     totals += rng.binomial(m, np.clip(totals / others, 0, 1))  # of the canaries' own labels some were wrong already
@@ -111,6 +98,36 @@ def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Esti
     low, high = ends[0].min(), ends[1].max()
     chance[told.canary] = of_canaries(told, value / (others + m))
     return Estimate(chance, float(value), float(low * (1 - HEDGE)), min(float(high * (1 + HEDGE)), others + m), often)
+
+
+def kinds_apart(told: Scores) -> Mask:
+    """(classes, classes): the favoured pairs; none where these, or the rest, have too few canaries to be judged by."""
+    often = favoured(told)
+    kind = often[told.label, told.rival]
+    fewest = min((kind & told.canary).sum(), (~kind & told.canary).sum())
+    return often if fewest >= ENOUGH and (kind & ~told.canary).any() else np.zeros_like(often)
+
+
+def asked(
+    told: Scores, often: Mask, right: Numbers, hidden: float, draws: int, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """What the models say of each kind: (n,) the chance that a label is wrong, and (models, draws) how many are.
+
+    `often` are the favoured pairs; `right` (n,) and `hidden` are what stands in the way of counting canaries, as far as
+    it is known.
+    """
+    kind = often[told.label, told.rival]
+    harder = sample(told, kind, right) if kind.any() else None
+    doubt = DOUBT * float(kind[told.removed & ~told.canary].mean()) if kind.any() else 0.0
+    chance, totals = np.full(len(kind), np.nan), np.zeros((len(MODELS), draws))
+    for which, doubtful in ((kind, {"hidden": hidden}), (~kind, {"harder": harder, "doubt": doubt})):
+        theirs = which & ~told.canary
+        if theirs.any():
+            mine = sample(told, which, right, **doubtful)
+            fits = [model(mine, told.score[theirs], draws, rng) for model in MODELS]
+            chance[theirs] = np.mean([fit.chance for fit in fits], axis=0)
+            totals += np.stack([rng.permutation(fit.wrong) for fit in fits])
+    return chance, totals
 
 
 def sample(told: Scores, which: Mask, right: Numbers, **doubtful: Any) -> Sample:

@@ -7,7 +7,7 @@ corrected  the label it gets
 action     "aside" leaves the instance out; optional
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,9 +58,28 @@ def correct(data: Data, path: Path) -> Data:
     """The data with the labels that the table says."""
     by, corrections = read_corrections(path)
     place = _places(data, by)
+    _check(data, by, corrections, place, path)
     number = {name: label for label, name in enumerate(data.classes)}
-    known_aside = {str(one.row if by == "row" else one.id) for one in data.set_aside}
     y, keep = data.y.clone(), torch.ones(len(data), dtype=torch.bool)
+    for one in corrections:
+        index = place.get(one.key)
+        if index is None:
+            continue  # set aside already
+        if one.corrected is None:
+            keep[index] = False
+        else:
+            y[index] = number[one.corrected]
+    changed = int((y != data.y)[keep].sum())
+    left = np.flatnonzero(~keep.numpy())
+    note = f"{path.name}: {changed} labels are corrected and {len(left)} instances left out"
+    aside = _aside(data, left.tolist(), path.name)
+    corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
+    return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
+
+
+def _check(data: Data, by: str, corrections: Sequence[Correction], place: Mapping[str, int], path: Path) -> None:
+    """That each is of an instance of the data, or of one that is set aside, and none twice; and names known classes."""
+    known_aside = {str(one.row if by == "row" else one.id) for one in data.set_aside}
     seen: set[str] = set()
     unknown: list[str] = []
     other: list[str] = []
@@ -68,30 +87,19 @@ def correct(data: Data, path: Path) -> Data:
         if one.key in seen:
             raise InvalidInput(f"{path} corrects '{one.key}' twice")
         seen.add(one.key)
-        if one.corrected is not None and one.corrected not in number:
+        if one.corrected is not None and one.corrected not in data.classes:
             raise UnknownName(f"class of {data.name}", one.corrected, data.classes)
-        if one.key not in place:
-            unknown += [one.key] if one.key not in known_aside else []
-            continue
-        index = place[one.key]
-        if one.given is not None and one.given != data.classes[int(y[index])]:
-            other.append(f"'{one.key}' was '{one.given}' and is '{data.classes[int(y[index])]}'")
-        elif one.corrected is None:
-            keep[index] = False
-        else:
-            y[index] = number[one.corrected]
+        if one.key in place:
+            is_now = data.classes[int(data.y[place[one.key]])]
+            if one.given not in (None, is_now):
+                other.append(f"'{one.key}' was '{one.given}' and is '{is_now}'")
+        elif one.key not in known_aside:
+            unknown.append(one.key)
     if unknown:
         raise InvalidInput(f"{path} corrects {_count(unknown)} not in {data.name}, e.g. '{unknown[0]}'")
     if other:
-        raise InvalidInput(
-            f"{path} was made for other labels: {other[0]}{f', and {len(other) - 1} more' * (len(other) > 1)}"
-        )
-    changed = int((y != data.y)[keep].sum())
-    left = np.flatnonzero(~keep.numpy())
-    note = f"{path.name}: {changed} labels are corrected and {len(left)} instances left out"
-    aside = _aside(data, left.tolist(), path.name)
-    corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
-    return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
+        more = f", and {len(other) - 1} more" if len(other) > 1 else ""
+        raise InvalidInput(f"{path} was made for other labels: {other[0]}{more}")
 
 
 def _places(data: Data, by: str) -> Mapping[str, int]:

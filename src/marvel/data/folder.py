@@ -76,14 +76,7 @@ def read_folder(
     set_aside = [SetAside(id, "its name is not UTF-8: rename it", row) for id, row in strange]
     set_aside += [SetAside(ids[i], reason, named[i]) for i, reason in checked.wrong.items()]
     notes = checked.notes(ids)
-    test: dict[str, Any] = {}
-    aside = [folder / name for name in PARTS if found.part and (folder / name).is_dir()]
-    if aside:
-        paths, test_y = labelled(aside[0], found.classes)
-        seen = check_images(paths, checked.images.size, hold, watch)
-        set_aside += [SetAside(found.id(paths[i]), reason) for i, reason in seen.wrong.items()]
-        if seen.good:
-            test = {"test_x": seen.images, "test_y": torch.tensor([test_y[i] for i in seen.good])}
+    test, test_aside = _test_set(found, checked.images.size, hold, watch)
     rows = [named[i] for i in checked.good]
     y = [found.y[row] for row in rows]
     notes += check_classes(folder.name, y, found.classes)
@@ -96,10 +89,24 @@ def read_folder(
         augment="crop-flip",
         ids=tuple(ids[i] for i in checked.good),
         origin=origin.at(np.array(rows)),
-        set_aside=tuple(set_aside),
+        set_aside=(*set_aside, *test_aside),
         notes=tuple(notes),
         **test,
     )
+
+
+def _test_set(
+    found: ClassFolders, size: int, hold: bool | None, watch: Watch | None
+) -> tuple[dict[str, Any], list[SetAside]]:
+    """Of the test part, where there is one: the images that can be read, as `Data` takes them, and what cannot be."""
+    there = [found.folder / name for name in PARTS if found.part and (found.folder / name).is_dir()]
+    if not there:
+        return {}, []
+    paths, y = labelled(there[0], found.classes)
+    seen = check_images(paths, size, hold, watch)
+    set_aside = [SetAside(found.id(paths[i]), reason) for i, reason in seen.wrong.items()]
+    test = {"test_x": seen.images, "test_y": torch.tensor([y[i] for i in seen.good])} if seen.good else {}
+    return test, set_aside
 
 
 def labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int]]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from marvel.data.classes import check_ids, number_labels
 from marvel.data.core import Data
@@ -46,35 +47,19 @@ def training_split(folder: Path, splits: dict[str, Any]) -> str:
 def read_huggingface(folder: Path, options: Options) -> Data:
     """The training split, and a test set where there is a split of that name."""
     splits = open_splits(folder)
-
-    import datasets
-
     part = training_split(folder, splits)
     tests = [name for name in TESTS if name in splits and name != part]
     chosen = [part, *tests[:1]]
     dataset = splits[part]
-    features = dataset.features
     names = list(dataset.column_names)
-    label, notes = _label(folder, features, options.label)
+    label, notes = _label(folder, dataset.features, options.label)
     for name in chosen[1:]:
         find_column(f"{folder}, split {name}", splits[name].column_names, label)
 
     tables = [arrow(splits[name]) for name in chosen]
-    values = [value for table in tables for value in table[label].to_pylist()]
-    if isinstance(features[label], datasets.ClassLabel):
-        classes = tuple(features[label].names)
-        y = np.array([-1 if value is None else value for value in values], dtype=np.int64)
-    else:
-        labels = number_labels(values)
-        y, classes = labels.y, labels.classes
-    n, total = tables[0].num_rows, len(values)
-    test = np.arange(total) >= n
-
-    ids = [str(row) for row in range(n)]
-    if options.id is not None:
-        column = find_column(str(folder), names, options.id)
-        ids = [str(value) for value in tables[0][column].to_pylist()]
-        check_ids(f"{folder}, column '{options.id}'", ids)
+    y, classes = _numbered(dataset.features[label], [value for table in tables for value in table[label].to_pylist()])
+    test = np.arange(len(y)) >= tables[0].num_rows
+    ids = _ids(folder, tables[0], options.id)
     ids += [f"{name}/{row}" for name, table in zip(chosen[1:], tables[1:]) for row in range(table.num_rows)]
 
     images = image_columns(dataset)
@@ -122,6 +107,25 @@ def _label(folder: Path, features: Any, wanted: str | None) -> tuple[str, list[s
     if wanted is None and len(named) == 1 and not usual:
         return named[0], []
     return label_column(str(folder), list(features), wanted)
+
+
+def _numbered(kind: Any, values: list[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    """Labels as numbers, -1 where there is none, and the names of the classes."""
+    import datasets
+
+    if isinstance(kind, datasets.ClassLabel):
+        return np.array([-1 if value is None else value for value in values], dtype=np.int64), tuple(kind.names)
+    labels = number_labels(values)
+    return labels.y, labels.classes
+
+
+def _ids(folder: Path, table: Any, wanted: str | None) -> list[str]:
+    """What the column named calls the rows; else their numbers."""
+    if wanted is None:
+        return [str(row) for row in range(table.num_rows)]
+    ids = [str(value) for value in table[find_column(str(folder), table.column_names, wanted)].to_pylist()]
+    check_ids(f"{folder}, column '{wanted}'", ids)
+    return ids
 
 
 def _joined(folder: Path, tables: list[Any], names: list[str]) -> Any:

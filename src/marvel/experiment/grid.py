@@ -36,28 +36,17 @@ def read_grid(path: Path) -> Experiment:
         if key not in PARTS:
             raise UnknownName(f"part of {path}", key, PARTS)
     settings, grid, options = (_table(path, content, part) for part in ("settings", "grid", "options"))
-    for name, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise InvalidInput(f"{path}: {name} in [grid] should be a list of values, got {values!r}")
-        if name in settings:
-            raise InvalidInput(f"{path}: {name} is in [settings] and in [grid]: leave out one of them")
     methods = grid.get("method", [settings.get("method", Config.method)])
-    for name in options:
-        if name not in methods:
-            raise InvalidInput(
-                f"{path}: [options.{name}] is of a method that is not run; there is: {', '.join(map(str, methods))}"
-            )
+    _check(path, settings, grid, options, methods)
     axes = [name for name in grid if name not in ("method", "data")]
     cells = []
-    for values in itertools.product(*grid.values()):
-        chosen = dict(zip(grid, values, strict=True))
+    for chosen in _combinations(grid):
         method = chosen.get("method", methods[0])
-        for own in _combinations(_table(path, options, method)):
-            config = config_from(settings, chosen, {"method": method, "options": own})
-            varied = {name: as_text(value) for name, value in chosen.items() if name in axes}
-            column = ", ".join(varied.values() if len(axes) == 1 else map(" ".join, varied.items()))
-            tried = {key: value for key, value in own.items() if isinstance(options[method][key], list)}
-            row = method + (f" ({', '.join(f'{k} {as_text(v)}' for k, v in tried.items())})" if tried else "")
+        own = _table(path, options, method)
+        for tried in _combinations(own):
+            config = config_from(settings, chosen, {"method": method, "options": tried})
+            column = _column({name: as_text(chosen[name]) for name in axes})
+            row = _row(method, {name: as_text(tried[name]) for name in own if isinstance(own[name], list)})
             cells.append(Cell(config.data, column, row, config))
     seeds = content.get("seeds", [0])
     if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
@@ -65,6 +54,32 @@ def read_grid(path: Path) -> Experiment:
     measures = tuple(content.get("measures", Experiment.measures))
     headings = ("data", ", ".join(axes) or "setting", "method")
     return Experiment(path.stem, str(content.get("title", path.stem)), tuple(cells), tuple(seeds), measures, headings)
+
+
+def _check(
+    path: Path, settings: Mapping[str, Any], grid: Mapping[str, Any], options: Mapping[str, Any], methods: list[Any]
+) -> None:
+    """Said before anything is made of it: what cannot be meant."""
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise InvalidInput(f"{path}: {name} in [grid] should be a list of values, got {values!r}")
+        if name in settings:
+            raise InvalidInput(f"{path}: {name} is in [settings] and in [grid]: leave out one of them")
+    for name in options:
+        if name not in methods:
+            raise InvalidInput(
+                f"{path}: [options.{name}] is of a method that is not run; there is: {', '.join(map(str, methods))}"
+            )
+
+
+def _column(chosen: Mapping[str, str]) -> str:
+    """A column of the table by what varies; where that is one setting only, its value says enough."""
+    return ", ".join(chosen.values() if len(chosen) == 1 else map(" ".join, chosen.items()))
+
+
+def _row(method: str, tried: Mapping[str, str]) -> str:
+    """A row of the table: the method, with those of its parameters of which several are tried."""
+    return f"{method} ({', '.join(map(' '.join, tried.items()))})" if tried else method
 
 
 def _table(path: Path, content: Mapping[str, Any], part: str) -> dict[str, Any]:
@@ -75,6 +90,7 @@ def _table(path: Path, content: Mapping[str, Any], part: str) -> dict[str, Any]:
 
 
 def _combinations(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One value of each list, in every way; what is no list stays as it is."""
     lists = [value if isinstance(value, list) else [value] for value in options.values()]
     return (dict(zip(options, values, strict=True)) for values in itertools.product(*lists))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from marvel.data.origin import Origin
 from marvel.errors import DataError, FolderError, InvalidInput
-from marvel.review.decisions import read_decisions
+from marvel.review.decisions import Decision, read_decisions
 from marvel.runs import RunFolder
 
 
@@ -85,12 +85,9 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     before = dict(corrected)
     aside = {one["row"]: one["reason"] for one in set_aside if one.get("row") is not None}
     lines, undecided = [], 0
-    for index in range(n):
-        row, decision = rows[index], decisions.get(index)
-        label: int | None = given[index]
-        if decision is not None:
-            action = decision.action
-            label = {"keep": given[index], "aside": None}.get(action, decision.label)
+    for index, row in enumerate(rows):
+        if index in decisions:
+            action, label = decisions[index].action, _chosen(decisions[index], given[index])
         elif accepted[index] and suggested[index] != given[index] and 0 <= suggested[index] < len(classes):
             action, label = "unreviewed", suggested[index]
         else:
@@ -105,6 +102,11 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     relabelled = config["config"].get("corrections") is not None
     named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
     return Decided(origin, classes, before, corrected, aside, lines, named, undecided, relabelled)
+
+
+def _chosen(decision: Decision, given: int) -> int | None:
+    """The label that was decided for an instance; None: it is set aside."""
+    return {"keep": given, "aside": None}.get(decision.action, decision.label)
 
 
 def _source(folder: RunFolder, config: dict[str, Any]) -> tuple[Origin, tuple[str, ...], list[dict[str, Any]]]:

@@ -6,7 +6,8 @@ Truncated (their section 3.3): every `every` epochs from `prune_from` on, instan
 get weight 0 until the next time.
 
 Departures: the published code prunes with the checkpoint of the best validation accuracy; here the network as it is
-prunes, so that no validation set is needed.
+prunes, so that no validation set is needed. There the truncated loss is a mean over the whole batch, here over those
+kept, as for every method that removes: pruning does not lower the learning rate.
 """
 
 from typing import TYPE_CHECKING

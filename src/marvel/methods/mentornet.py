@@ -24,12 +24,14 @@ p is about the share of right labels. It is the one number to set by the noise r
 
 `percentile` says p itself. Else it is taken from these where `noise_rate` says e, and 0.75 where nothing is said.
 
-In each step a random share of the v is set to 0: 0.5 of them for t < 17, then 0.05.
+In each step a random share of the v is set to 0: 0.5 of them for t < 17, then 0.05. A third share, where `dropout` has
+one, is that for t >= 95.
 
 Departures: "pd" takes the formula itself, where the published code fits a mentor to it. t counts epochs, not steps. The
 weight decay is not multiplied by mean(v). "dd": the student is trained on the data at hand, not on another dataset, for
 as long as the first learning rate lasts; percentile p of its losses takes the place of the 90th; 2,000 steps instead of
-30,000. The bias of the logit is added to the output; the published code adds it to the weights.
+30,000; and the authors set 0.9 of the v to 0 for t >= 95, which is `dropout=(0.5, 0.05, 0.9)` here. The bias of the
+logit is added to the output; the published code adds it to the weights.
 
 Published numbers: the row of the MARVEL paper is Pleiss et al.'s. It has no 60 % since wrong labels were released for
 20, 40 and 80 % only; the authors' network is a wide ResNet, and their scripts misspell the flag of the percentile,
@@ -139,9 +141,9 @@ class Student(CE):
 class MentorNet(Method):
     """`form` "pd" or "dd"; `percentile` is p (None: by the `noise_rate`, see above), and `percentile_decay` d.
 
-    `dropout`: the shares of v set to 0 in the first 17 % of the training and after. Of "dd": `labelled`, the share of
-    the instances whose labels were checked; `student_epochs`, by default those before the first fall of the learning
-    rate; `mentor_steps`; and `clean`, (n,) mask, True where the given label is right.
+    `dropout`: the shares of v set to 0 in the first 17 % of the training, after, and in the last 5 %. Of "dd":
+    `labelled`, the share of the instances whose labels were checked; `student_epochs`, by default those before the
+    first fall of the learning rate; `mentor_steps`; and `clean`, (n,) mask, True where the given label is right.
     """
 
     needs_with: ClassVar = {("form", "dd"): ("clean",)}
@@ -174,8 +176,8 @@ class MentorNet(Method):
         for name, value in (told | {"percentile_decay": percentile_decay, "labelled": labelled}).items():
             if value is not None and not 0 <= value <= 1:
                 raise InvalidInput(f"{name} must lie in [0, 1], got {value}")
-        if len(dropout) != 2 or not all(0 <= rate < 1 for rate in dropout):
-            raise InvalidInput(f"dropout is two shares in [0, 1), early and late, got {dropout}")
+        if len(dropout) not in (2, 3) or not all(0 <= rate < 1 for rate in dropout):
+            raise InvalidInput(f"dropout is two or three shares in [0, 1), early, late and at the end, got {dropout}")
         if form == "dd" and (clean is None or clean.shape != (n,)):
             raise InvalidInput(f"the data-driven form must be told `clean`, which of the {n} labels are right")
         self.percentile = published(form, noise_rate) if percentile is None else percentile
@@ -214,7 +216,8 @@ class MentorNet(Method):
 
     def spared(self, u: Tensor) -> Tensor:
         """The mask of those that dropout leaves: the floor((1 - rate) m) of the smallest u.  (m,) -> (m,)"""
-        rate = torch.where(self.t < 17, *self.dropout)
+        early, late, last = (*self.dropout, self.dropout[1])[:3]
+        rate = torch.where(self.t < 17, early, torch.where(self.t < 95, late, last))
         return u.argsort().argsort() + 1 <= (1 - rate) * len(u) + 1e-3
 
     def prepare(self, trainer: "Trainer") -> Steps:

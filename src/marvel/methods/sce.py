@@ -8,7 +8,8 @@ Departures: A = -4. The paper speaks of -4 and of -6; its code clamps labels at 
 makes it -9.21: pass `A=-9.21` for the code's behaviour.
 
 Published numbers: the row of the MARVEL paper is its authors' own, "configured according to the original paper", which
-leaves A open. It is not chosen here by the row it is held against: -4 is ours, -9.21 is measured beside it.
+leaves A open. It is not chosen here by the row it is held against: -4 is ours, and `marvel bench baselines` has -9.21
+beside it.
 """
 
 import torch.nn.functional as F

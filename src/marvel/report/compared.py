@@ -10,7 +10,7 @@ from marvel.config import as_plain
 from marvel.experiment import Cell, Experiment
 from marvel.paper import PaperNumber, Verdict, verdict
 from marvel.report.sheet import Sheet
-from marvel.report.words import NOTHING, judgement, mean, paper_mean
+from marvel.report.words import NOT_RUN, NOTHING, judgement, mean, paper_mean
 from marvel.results import identity, identity_of, whatever_seed
 from marvel.runs import Facts
 
@@ -86,7 +86,7 @@ def sheet(experiment: Experiment, lines: Iterable[Line], only_run: bool = False)
         ours, *rest = line.values.values()
         if line.seeds or not only_run:
             name = f"{line.cell.row} ({line.cell.note})" if line.cell.note else line.cell.row
-            shown = mean(ours) if ours else NOTHING if line.seeds else "failed" if line.failed else "not run"
+            shown = mean(ours) if ours else NOTHING if line.seeds else "failed" if line.failed else NOT_RUN
             row = [line.cell.group, line.cell.column, name, shown]
             row += [paper_mean(line.theirs), *judgement(ours, line.theirs, line.judged)] if beside else []
             rows.append([*row, *(mean(values) if values else NOTHING for values in rest)])

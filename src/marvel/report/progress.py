@@ -8,6 +8,7 @@ from marvel.cost import seconds
 from marvel.experiment import Experiment
 from marvel.experiment.finding import inside, load
 from marvel.report.sheet import markdown_table
+from marvel.report.words import NOTHING
 from marvel.results import identity, identity_of
 
 ORDER = (
@@ -48,7 +49,7 @@ def _row(experiment: Experiment, done: set[str]) -> list[str]:
 def duration(of: float) -> str:
     """Seconds as people say them."""
     if of <= 0:
-        return "–"
+        return NOTHING
     if of < 90:
         return f"{of:.0f} s"
     return f"{of / 60:.0f} min" if of < 5400 else f"{of / 3600:.1f} h"

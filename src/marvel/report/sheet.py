@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from marvel.report.words import NOT_RUN, NOTHING
+
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -103,7 +105,7 @@ def html(sheet: Sheet) -> str:
 
     def kind(cell: str) -> Markup:
         loud = cell.startswith("differs") or cell == "failed"
-        name = "differs" if loud else "quiet" if cell in ("not run", "–", "none") else ""
+        name = "differs" if loud else "quiet" if cell in (NOT_RUN, NOTHING, "none") else ""
         return Markup(f' class="{name}"') if name else Markup()
 
     return Environment(autoescape=True).from_string(PAGE).render(sheet=sheet, kind=kind) + "\n"

@@ -32,7 +32,7 @@ from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
 from marvel.report.times import times
-from marvel.report.words import judgement, mean, paper_mean
+from marvel.report.words import NOTHING, judgement, mean, paper_mean
 from marvel.results import by_run
 from marvel.runs import write_atomically
 
@@ -343,7 +343,7 @@ def _rates(rates: Sequence[float]) -> str:
 
 def _percent(values: Sequence[float | None]) -> str:
     known = [100 * value for value in values if value is not None]
-    return f"{fmean(known):.1f}" if known else "–"
+    return f"{fmean(known):.1f}" if known else NOTHING
 
 
 def _text(path: Path | None) -> str:

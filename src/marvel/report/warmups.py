@@ -6,6 +6,7 @@ from statistics import fmean
 from marvel.presets import PRESETS
 from marvel.report.cells import Cell, Record
 from marvel.report.figures.curves import drops
+from marvel.report.words import NOTHING
 from marvel.warmup import automatic, knee, peak
 
 
@@ -19,7 +20,7 @@ def row(records: Sequence[Record]) -> list[str]:
     return [
         *cell.setting.split(", ", 1),
         str(len(records)),
-        f"{fmean(found):.0f}" if found else "–",
+        f"{fmean(found):.0f}" if found else NOTHING,
         f"{fmean(knee(r['curves']['train_accuracy'], until) for r in records):.0f}",
         f"{fmean(peak(r['curves']['test_accuracy'], until) for r in records):.0f}",
         str(PRESETS[cell.data].warmup),

@@ -41,14 +41,8 @@ class Folds:
         if fold not in self._made:
             inside = (self.fold != fold).nonzero().squeeze(1)
             outside = (self.fold == fold).nonzero().squeeze(1)
-            self._made[fold] = replace(
-                self.data,
-                x=self.data.x[inside],
-                y=self.given[inside],
-                clean=self.truth[inside] if self.known else None,
-                test_x=self.data.x[outside],
-                test_y=self.given[outside],
-            )
+            labelled = replace(self.data, y=self.given, clean=self.truth if self.known else None)
+            self._made[fold] = replace(labelled.take(inside), test_x=self.data.x[outside], test_y=self.given[outside])
         return self._made[fold]
 
 

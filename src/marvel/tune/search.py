@@ -13,12 +13,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from marvel import data as datasets
 from marvel.config import HOW, Config, as_plain
 from marvel.data.core import Data
 from marvel.errors import FolderError, InvalidInput, NonFinite, UnknownName
 from marvel.fast import pack
-from marvel.run import Run, resolve
+from marvel.run import Run, read, resolve
 from marvel.runs import Facts, as_json, write_atomically
 from marvel.trainer import Epoch
 from marvel.tune.folds import Folds, settings_of_fold
@@ -102,7 +101,7 @@ def tune(
         raise UnknownName("protocol", by, PROTOCOLS)
     if folds < 1:
         raise InvalidInput(f"folds must be at least 1, got {folds}")
-    data = datasets.load(config.data, config.root, config.size) if data is None else data
+    data = read(config) if data is None else data
     resolved = resolve(config, data)
     space = usual_space(resolved, around) if space is None else space
     fine = by == "hold-out" and len(space) == 1 if fine is None else fine
