@@ -216,7 +216,7 @@ def semi_record(cell: Cell, seed: int = 0, **config: Any) -> dict[str, Any]:
     return {
         "config": {**cell.config(), **told},
         "data": {"name": cell.data, "n": 10},
-        "chosen": {"warmup": 1, "over": 1.0},
+        "chosen": {"warmup": 1},
         "final": {},
         "curves": {
             "clean_remaining": [3, 2, 2, 3],

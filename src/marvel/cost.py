@@ -37,7 +37,7 @@ TIMES = {
     "incv": 4.0,
     "l_dmi": 4.0,  # of its 40 epochs; cross entropy comes first
     "d2l": 1.1,
-    "marvel-semi": 1.6,
+    "marvel-semi": 1.42,
 }
 """How many runs of cross entropy a run of the method is worth."""
 
