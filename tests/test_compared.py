@@ -16,7 +16,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.paper import paper_number
 from marvel.presets import PRESETS
 from marvel.report import compared, sheet
-from marvel.report.outside import outside
+from marvel.report.judged import agreement, outside
 from marvel.report.progress import duration, progress
 from marvel.report.schedule import schedule
 
@@ -210,7 +210,7 @@ def test_progress_counts_runs_and_costs(tmp_path: Path) -> None:
     assert [duration(s) for s in (0, 50, 100, 5000, 9000)] == ["–", "50 s", "2 min", "83 min", "2.5 h"]
 
 
-def test_cells_outside_are_listed_once(tmp_path: Path) -> None:
+def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Path) -> None:
     text = (
         "from marvel.config import Config\nfrom marvel.experiment import Cell, Experiment\n"
         "P = Config(data='cifar10', noise='symmetric', rate=0.4)\n"
@@ -223,7 +223,7 @@ def test_cells_outside_are_listed_once(tmp_path: Path) -> None:
         f"{text}OTHER = Cell('C', '40%', 'ce', P.but(method='ce', batch=64), (*PLACE, 'ce'))\n"
         "EXPERIMENT = Experiment('c', 'C', (OTHER,), readings=True)\n"
     )
-    assert outside(tmp_path, []) == "Nothing has been run."
+    assert outside(tmp_path, []) == agreement(tmp_path, []) == "Nothing has been run."
     ce = PROBLEM.but(method="ce")
     records = [record(ce, test_accuracy=0.5), record(ce.but(batch=64), test_accuracy=0.1)]
     assert outside(tmp_path, records).splitlines()[0] == "1 of 1:"
@@ -233,3 +233,8 @@ def test_cells_outside_are_listed_once(tmp_path: Path) -> None:
     records.append(record(PROBLEM.but(method="sce"), test_accuracy=0.862))
     assert outside(tmp_path, records).splitlines()[0] == "1 of 2:"
     assert outside(tmp_path, records[2:]) == "None of 1."
+    records.append(record(ce.but(seed=1), test_accuracy=0.7))  # the mean is 60.0
+    assert agreement(tmp_path, records).splitlines()[2:] == [
+        "| CE | 1 | 0 | -12.2 | -12.2 | -12.2 |",
+        "| SCE | 1 | 1 | +0.0 | +0.0 | +0.0 |",
+    ]

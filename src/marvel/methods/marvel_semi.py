@@ -127,8 +127,7 @@ class MarvelSemi(Marvel):
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost)
         if not 0.01 <= over <= 1000 or not 0 <= tau <= 1 or gentle <= 0:
             raise InvalidInput(
-                "marvel-semi wants over in [0.01, 1000], tau in [0, 1] and gentle > 0, "
-                f"got {over}, {tau} and {gentle}"
+                f"marvel-semi wants over in [0.01, 1000], tau in [0, 1] and gentle > 0, got {over}, {tau} and {gentle}"
             )
         if back is not None and not 1 <= back <= LONGEST:
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")

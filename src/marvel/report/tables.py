@@ -27,7 +27,7 @@ from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
-from marvel.report.outside import outside
+from marvel.report.judged import agreement, outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
@@ -242,6 +242,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "course": how_it_went,
     "times": lambda path: times(read_results([_named_file(path)])),
     "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
+    "agreement": lambda path: agreement(_folder(path), by_run(_folder(path).parent / "results").values()),
     "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
     "schedule": lambda path: schedule(*_measured(path)),
     "figures": figures,
