@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -435,7 +436,12 @@ def test_without_clean_labels_and_without_canaries(tmp_path: Path) -> None:
 def test_too_few_labels_for_a_claim_are_said() -> None:
     found = clean(blobs(300), **QUICK)
     assert found.estimate is None and len(found.run.canaries) == 0
-    assert "nothing is claimed" in found.found["warnings"][0]
+    few = "300 labels are too few to make 50 of them wrong unasked; --canaries 50 does. Nothing is claimed about"
+    assert found.found["warnings"][0].startswith(few)
+    resumed = clean(blobs(300), canaries=0, **QUICK)  # as the command goes on: with the number that the folder holds
+    assert resumed.found["warnings"] == found.found["warnings"]
+    assert "unasked. Nothing" in clean(blobs(200), **QUICK).found["warnings"][0]
+    assert clean(blobs(300), canaries=50, **QUICK).estimate is not None
 
 
 def test_a_method_that_removes_nothing_lists_negative_qualities() -> None:
@@ -476,6 +482,17 @@ def test_how_long_it_takes_is_said_once_after_a_few_steps() -> None:
     told: list[float] = []
     at = [k for k, _ in enumerate(timed(run, told.append)) if told][:1]
     assert len(told) == 1 and 0 < told[0] < 600 and at[0] < 20
+
+
+@pytest.mark.parametrize("batch", [300, 150, 100])
+def test_how_long_it_takes_where_an_epoch_is_a_step_or_a_few(batch: int) -> None:
+    """Whatever turn the timing begins with, the end of an epoch or a step."""
+    run = prepare({**QUICK, "data": "arrays", "epochs": 20, "batch": batch}, data=blobs(300))
+    told: list[float] = []
+    began = time.perf_counter()
+    for _ in timed(run, told.append):
+        pass
+    assert len(told) == 1 and 0 < told[0] < 10 * (time.perf_counter() - began)
 
 
 def test_precision_and_top_choose_the_list(cleaned: Any) -> None:
@@ -539,7 +556,7 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, shown.err
     assert "labels are wrong (90% interval:" in shown.out and "by 60 labels that were flipped on purpose" in shown.out
     assert "Next: marvel review runs/mine-clean-s0" in shown.out
-    assert "This will take about" in shown.err
+    assert "This will take about" in shown.err and "1 seconds" not in shown.err
     folder = arrays / "runs" / "mine-clean-s0"
     assert (folder / "report.html").exists()
     assert ",'=ash," in (folder / "issues.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula
@@ -549,6 +566,18 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["found"]["flagged"] == 3 and facts["canaries"] == 60
     code, shown = said(f"clean mine.npz {FLAGS}", capsys)
     assert code == 2 and "holds a run already" in shown.err
+
+
+def test_how_a_table_was_read_is_said_before_the_training(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = blobs(300)
+    cells = [f"{x[0]:.3f},{x[1]:.3f},{'' if k == 7 else int(y)}" for k, (x, y) in enumerate(zip(data.x, data.y))]
+    Path("few.csv").write_text("\n".join(["a,b,label", *cells]) + "\n")
+    code, shown = said(f"clean few.csv {FLAGS}", capsys)
+    assert code == 0, shown.err
+    lines = shown.err.splitlines()
+    (columns,) = (k for k, line in enumerate(lines) if "columns are taken as they look" in line)
+    (aside,) = (k for k, line in enumerate(lines) if line == "set aside: instance 7: no label")
+    assert columns < aside < min(k for k, line in enumerate(lines) if "epoch " in line)
 
 
 @pytest.mark.parametrize(
