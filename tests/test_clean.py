@@ -363,6 +363,12 @@ def issues_of(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "issues.csv").read_text(encoding="utf-8").splitlines()))
 
 
+def test_what_is_found_is_a_line_to_look_at(cleaned: Any) -> None:
+    wrong = cleaned.estimate["wrong"]
+    shown = f"about {wrong['value']:.0f} wrong ({wrong['low']:.0f} to {wrong['high']:.0f})"
+    assert repr(cleaned) == f"Cleaned({len(cleaned.issues)} of 1200 labels listed, {shown}, in {cleaned.folder})"
+
+
 def test_canaries_are_put_back_everywhere(cleaned: Any) -> None:
     run, folder = cleaned.run, RunFolder(cleaned.folder)
     canaries: Canaries = run.canaries
@@ -589,7 +595,7 @@ def test_how_a_table_was_read_is_said_before_the_training(arrays: Path, capsys: 
         ("clean mine.npz --precision 0.9 --top 4", "give one of them"),
         ("clean mine.npz --canaries 10 --precision 0.9", "50 canaries"),
         ("clean mine.npz --wiat 3", "did you mean '--wait'"),
-        ("clean nowhere", "no dataset 'nowhere'"),
+        ("clean nowhere", "no dataset 'nowhere', nor a file or folder of that name. Known"),
         ("clean", "Missing argument"),
     ],
 )

@@ -42,6 +42,11 @@ def test_without_train_and_test_the_folder_itself_holds_the_classes(folder):
     assert data.shape == (3, 16, 16) and data.test_x is None and len(data) == 24
 
 
+def test_the_folder_one_is_in_has_a_name(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert datasets.load(".").name == folder.name
+
+
 def test_the_middle_is_kept_and_the_shorter_side_scaled(tmp_path):
     image = np.zeros((20, 60, 3), np.uint8)
     image[:, 20:40] = 255

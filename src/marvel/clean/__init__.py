@@ -45,6 +45,14 @@ class Cleaned:
     """What clean.json says."""
     report: Path | None
 
+    def __repr__(self) -> str:
+        """A line for whoever looks at it; `issues` and `found` have the rest."""
+        wrong = "how many are wrong is not estimated"
+        if self.estimate is not None:
+            wrong = "about {value:.0f} wrong ({low:.0f} to {high:.0f})".format(**self.estimate["wrong"])
+        where = "nothing is written" if self.folder is None else f"in {self.folder}"
+        return f"Cleaned({len(self.issues)} of {self.found['n']} labels listed, {wrong}, {where})"
+
     @property
     def estimate(self) -> Facts | None:
         """How many labels are wrong, with an interval, and how good the list is; None: nothing is claimed."""

@@ -84,12 +84,13 @@ def read_folder(
         set_aside += [SetAside(found.id(paths[i]), reason) for i, reason in seen.wrong.items()]
         if seen.good:
             test = {"test_x": seen.images, "test_y": torch.tensor([test_y[i] for i in seen.good])}
+    name = folder.name or folder.resolve().name  # "." has none
     rows = [named[i] for i in checked.good]
     y = [found.y[row] for row in rows]
-    notes += check_classes(folder.name, y, found.classes)
+    notes += check_classes(name, y, found.classes)
     origin = Origin("folder", str(folder.resolve()), part=found.part)
     return Data(
-        folder.name,
+        name,
         checked.images,
         torch.tensor(y),
         found.classes,
