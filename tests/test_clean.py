@@ -15,7 +15,7 @@ import torch
 from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
-from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries
+from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries, pooled
 from marvel.clean.findings import Findings
 from marvel.clean.judgement import Judgement
 from marvel.clean.recapture import Sample, missed
@@ -313,6 +313,32 @@ def test_two_classes_where_a_flip_makes_a_wrong_label_right() -> None:
         assert found is not None and np.isnan(found.chance[shown.canary]).all()
         covered.append(found.low <= wrong.sum() <= found.high)
     assert np.mean(covered) >= 0.75
+
+
+def test_models_that_are_worlds_apart_are_weighed_by_the_number() -> None:
+    lower, higher = np.array([0.9, 0.1, 0.0, np.nan]), np.array([1.0, 1.0, 1.0, np.nan])
+    near = pooled(np.stack([lower, higher]), 1.5)  # 2 are expected by the mean: not more than twice as many
+    assert np.array_equal(near[:3], [0.95, 0.55, 0.5]) and np.isnan(near[3])
+    for chances in ([lower, higher], [higher, lower]):
+        apart = pooled(np.stack(chances), 0.9)  # below what either says: the lower one
+        assert np.array_equal(apart[:3], lower[:3]) and np.isnan(apart[3])
+    rare, all_of_them = np.full(100, 0.01), np.ones(100)
+    assert np.isclose(pooled(np.stack([rare, all_of_them]), 10).sum(), 10)
+
+
+def test_rare_classes_full_of_wrong_labels_do_not_put_everything_on_the_list() -> None:
+    """95 % are of one class and a tenth of the labels is redrawn, so that most labels of rare classes are wrong.
+
+    Hardly any canary has the frequent class for its false label, and of those that do most are right by accident.
+    """
+    rng = np.random.default_rng(2)
+    centres, n = 1.5 * rng.standard_normal((4, 32)), 2000
+    truth = rng.choice(4, size=n, p=[0.95, 0.04, 0.008, 0.002])
+    x = centres[truth] + rng.standard_normal((n, 32))
+    given = np.where(rng.random(n) < 0.1, rng.integers(0, 4, n), truth)
+    found = clean(from_arrays(x.astype(np.float32), given, clean=truth), seed=2, device="cpu")
+    final = found.run.record["final"] if found.run.record is not None else {}
+    assert final["detection_precision"] > 0.9 and final["detection_recall"] > 0.9
 
 
 def test_what_is_said_of_a_canarys_own_label() -> None:

@@ -35,6 +35,8 @@ ROUNDS = 3
 HIDDEN, DOUBT = 0.5, 0.5
 """The largest share of canaries taken to be wrong twice; and the chance that the rest is as hard to see as favoured
 pairs, where all that was removed is in these."""
+APART = 2.0
+"""How many times the number of wrong labels the chances may add up to before the number decides between the models."""
 SUREST = 0.9
 """The most that is said of a canary's own label."""
 MODEL = (
@@ -95,15 +97,16 @@ def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Esti
     others, m = int((~told.canary).sum()), int(told.canary.sum())
     right, hidden = np.zeros(len(kind)), 0.0
     for _ in range(ROUNDS):
-        chance = np.full(len(kind), np.nan)
+        chances = np.full((len(MODELS), len(kind)), np.nan)
         totals = np.zeros((len(MODELS), draws // len(MODELS)))
         harder = sample(told, kind, right) if kind.any() else None
         for which in kinds:
             doubtful = {"hidden": hidden} if which is kind else {"harder": harder, "doubt": doubt}
             mine, theirs = sample(told, which, right, **doubtful), which & ~told.canary
             fits = [model(mine, told.score[theirs], totals.shape[1], rng) for model in MODELS]
-            chance[theirs] = np.mean([fit.chance for fit in fits], axis=0)
+            chances[:, theirs] = [fit.chance for fit in fits]
             totals += np.stack([rng.permutation(fit.wrong) for fit in fits])
+        chance = pooled(chances, float(np.median(totals)))
         right = by_accident(told, chance)
         hidden = min(float(np.quantile(totals, (1 + LEVEL) / 2, axis=1).max()) / others, HIDDEN)
     totals += rng.binomial(m, np.clip(totals / others, 0, 1))  # of the canaries' own labels some were wrong already
@@ -111,6 +114,23 @@ def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Esti
     low, high = ends[0].min(), ends[1].max()
     chance[told.canary] = of_canaries(told, value / (others + m))
     return Estimate(chance, float(value), float(low * (1 - HEDGE)), min(float(high * (1 + HEDGE)), others + m), often)
+
+
+def pooled(chances: Numbers, number: float) -> Numbers:
+    """(models, n) -> (n,): the mean of what the models say of each label.
+
+    Where that adds up to more than `APART` times the number of wrong labels, the models are worlds apart: the higher
+    one was misled, as `ratio` is where the few canaries of a kind are right by accident. The two are then weighed so
+    that they add up to the number, or half of the labels would be listed for a tenth that is wrong.
+    """
+    mean: Numbers = chances.mean(axis=0)
+    if np.nansum(mean) <= APART * number:
+        return mean
+    totals = np.nansum(chances, axis=1)
+    lower, higher = chances[np.argsort(totals)]
+    share = np.clip((number - totals.min()) / (totals.max() - totals.min()), 0, 1)
+    weighed: Numbers = (1 - share) * lower + share * higher
+    return weighed
 
 
 def sample(told: Scores, which: Mask, right: Numbers, **doubtful: Any) -> Sample:
