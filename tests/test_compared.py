@@ -111,6 +111,15 @@ def test_without_numbers_of_the_paper_there_is_no_column_for_them() -> None:
     assert shown.rows[0][3] == "–" and shown.notes[-1] == "Every cell has been run."
 
 
+def test_runs_without_a_test_set_say_why_there_is_no_number() -> None:
+    records = [record(ELR.config, test_accuracy=None, detection_f1=0.5)]
+    alone = Experiment("x", "A table", (ELR,))
+    shown = compared.sheet(alone, compared.compare(alone, records))
+    assert shown.rows[0][3] == "–" and shown.notes[-1].startswith("1 cell that was run has no test accuracy, for want")
+    other = Experiment("x", "A table", (ELR,), measures=("detection_f1",))
+    assert compared.sheet(other, compared.compare(other, records)).notes[-1] == "Every cell has been run."
+
+
 def test_facts_are_json() -> None:
     records = [record(CE.config.but(seed=s), test_accuracy=a) for s, a in enumerate((0.72, 0.73))]
     facts = json.loads(json.dumps(compared.facts(TABLE, compared.compare(TABLE, records)), allow_nan=False))
