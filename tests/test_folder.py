@@ -1,5 +1,8 @@
 """Folders of class folders of images: read when asked for, and trained on from disk."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +71,19 @@ def test_a_damaged_image_is_named(folder):
     victim.write_bytes(victim.read_bytes()[:100])
     with pytest.raises(DataError, match=victim.name):
         read_image(victim, 16)
+
+
+def test_a_class_folder_that_may_not_be_read_is_no_empty_class(folder, monkeypatch):
+    scandir = os.scandir
+
+    def locked(path="."):
+        if str(path).endswith("red"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", locked)
+    with pytest.raises(DataError, match="train/red cannot be read: Permission denied"):
+        read_folder(folder)
 
 
 def test_a_folder_that_cannot_be_meant(tmp_path):

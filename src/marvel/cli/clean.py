@@ -56,8 +56,9 @@ def clean(
     """Find the wrong labels in your own data.
 
     Trains one network by MARVEL and writes issues.csv, the suspect labels with a suggestion each; report.html; and how
-    many labels are wrong, with an interval. What is not given suits the data. The method's own parameters are flags
-    too: --wait 4. Ctrl-C leaves a folder that --resume continues.
+    many labels are wrong, with an interval. What is not given suits the data, whatever defaults are named below: a CPU
+    gets smaller images and networks, and little data smaller batches. The method's own parameters are flags too: --wait
+    4. Ctrl-C leaves a folder that --resume continues.
 
     \b
     marvel clean photos

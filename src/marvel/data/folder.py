@@ -5,7 +5,7 @@ FOLDER/train/cat/..., and FOLDER/test/ or FOLDER/val/ beside it         with a t
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,10 +108,20 @@ def labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int
     found = [
         (path, label)
         for label, name in enumerate(classes)
-        for path in sorted((folder / name).rglob("*"))
+        for path in sorted(_files_below(folder / name))
         if path.suffix.lower() in SUFFIXES and (path.is_file() or _is_broken_link(path))
     ]
     return [path for path, _ in found], [label for _, label in found]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files. A folder that may not be read is an error, and not an empty one as it is to `rglob`."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    for at, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(at, name) for name in names)
 
 
 def _is_text(path: Path) -> bool:
