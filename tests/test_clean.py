@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
-from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries
+from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries, pooled
 from marvel.clean.findings import Findings
 from marvel.clean.judgement import Judgement
 from marvel.clean.recapture import Sample, missed
@@ -314,6 +315,32 @@ def test_two_classes_where_a_flip_makes_a_wrong_label_right() -> None:
     assert np.mean(covered) >= 0.75
 
 
+def test_models_that_are_worlds_apart_are_weighed_by_the_number() -> None:
+    lower, higher = np.array([0.9, 0.1, 0.0, np.nan]), np.array([1.0, 1.0, 1.0, np.nan])
+    near = pooled(np.stack([lower, higher]), 1.5)  # 2 are expected by the mean: not more than twice as many
+    assert np.array_equal(near[:3], [0.95, 0.55, 0.5]) and np.isnan(near[3])
+    for chances in ([lower, higher], [higher, lower]):
+        apart = pooled(np.stack(chances), 0.9)  # below what either says: the lower one
+        assert np.array_equal(apart[:3], lower[:3]) and np.isnan(apart[3])
+    rare, all_of_them = np.full(100, 0.01), np.ones(100)
+    assert np.isclose(pooled(np.stack([rare, all_of_them]), 10).sum(), 10)
+
+
+def test_rare_classes_full_of_wrong_labels_do_not_put_everything_on_the_list() -> None:
+    """95 % are of one class and a tenth of the labels is redrawn, so that most labels of rare classes are wrong.
+
+    Hardly any canary has the frequent class for its false label, and of those that do most are right by accident.
+    """
+    rng = np.random.default_rng(2)
+    centres, n = 1.5 * rng.standard_normal((4, 32)), 2000
+    truth = rng.choice(4, size=n, p=[0.95, 0.04, 0.008, 0.002])
+    x = centres[truth] + rng.standard_normal((n, 32))
+    given = np.where(rng.random(n) < 0.1, rng.integers(0, 4, n), truth)
+    found = clean(from_arrays(x.astype(np.float32), given, clean=truth), seed=2, device="cpu")
+    final = found.run.record["final"] if found.run.record is not None else {}
+    assert final["detection_precision"] > 0.9 and final["detection_recall"] > 0.9
+
+
 def test_what_is_said_of_a_canarys_own_label() -> None:
     """Ten canaries, four whose competitor is not their own label; a fifth of all labels is wrong: two of the four."""
     canary = np.ones(10, dtype=bool)
@@ -360,6 +387,12 @@ def test_a_cut_off_that_cannot_be_meant(precision: float | None, top: int | None
 
 def issues_of(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "issues.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def test_what_is_found_is_a_line_to_look_at(cleaned: Any) -> None:
+    wrong = cleaned.estimate["wrong"]
+    shown = f"about {wrong['value']:.0f} wrong ({wrong['low']:.0f} to {wrong['high']:.0f})"
+    assert repr(cleaned) == f"Cleaned({len(cleaned.issues)} of 1200 labels listed, {shown}, in {cleaned.folder})"
 
 
 def test_canaries_are_put_back_everywhere(cleaned: Any) -> None:
@@ -435,7 +468,12 @@ def test_without_clean_labels_and_without_canaries(tmp_path: Path) -> None:
 def test_too_few_labels_for_a_claim_are_said() -> None:
     found = clean(blobs(300), **QUICK)
     assert found.estimate is None and len(found.run.canaries) == 0
-    assert "nothing is claimed" in found.found["warnings"][0]
+    few = "300 labels are too few to make 50 of them wrong unasked; --canaries 50 does. Nothing is claimed about"
+    assert found.found["warnings"][0].startswith(few)
+    resumed = clean(blobs(300), canaries=0, **QUICK)  # as the command goes on: with the number that the folder holds
+    assert resumed.found["warnings"] == found.found["warnings"]
+    assert "unasked. Nothing" in clean(blobs(200), **QUICK).found["warnings"][0]
+    assert clean(blobs(300), canaries=50, **QUICK).estimate is not None
 
 
 def test_a_method_that_removes_nothing_lists_negative_qualities() -> None:
@@ -476,6 +514,17 @@ def test_how_long_it_takes_is_said_once_after_a_few_steps() -> None:
     told: list[float] = []
     at = [k for k, _ in enumerate(timed(run, told.append)) if told][:1]
     assert len(told) == 1 and 0 < told[0] < 600 and at[0] < 20
+
+
+@pytest.mark.parametrize("batch", [300, 150, 100])
+def test_how_long_it_takes_where_an_epoch_is_a_step_or_a_few(batch: int) -> None:
+    """Whatever turn the timing begins with, the end of an epoch or a step."""
+    run = prepare({**QUICK, "data": "arrays", "epochs": 20, "batch": batch}, data=blobs(300))
+    told: list[float] = []
+    began = time.perf_counter()
+    for _ in timed(run, told.append):
+        pass
+    assert len(told) == 1 and 0 < told[0] < 10 * (time.perf_counter() - began)
 
 
 def test_precision_and_top_choose_the_list(cleaned: Any) -> None:
@@ -539,7 +588,7 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, shown.err
     assert "labels are wrong (90% interval:" in shown.out and "by 60 labels that were flipped on purpose" in shown.out
     assert "Next: marvel review runs/mine-clean-s0" in shown.out
-    assert "This will take about" in shown.err
+    assert "This will take about" in shown.err and "1 seconds" not in shown.err
     folder = arrays / "runs" / "mine-clean-s0"
     assert (folder / "report.html").exists()
     assert ",'=ash," in (folder / "issues.csv").read_text(encoding="utf-8")  # no spreadsheet takes it for a formula
@@ -551,6 +600,18 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2 and "holds a run already" in shown.err
 
 
+def test_how_a_table_was_read_is_said_before_the_training(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = blobs(300)
+    cells = [f"{x[0]:.3f},{x[1]:.3f},{'' if k == 7 else int(y)}" for k, (x, y) in enumerate(zip(data.x, data.y))]
+    Path("few.csv").write_text("\n".join(["a,b,label", *cells]) + "\n")
+    code, shown = said(f"clean few.csv {FLAGS}", capsys)
+    assert code == 0, shown.err
+    lines = shown.err.splitlines()
+    (columns,) = (k for k, line in enumerate(lines) if "columns are taken as they look" in line)
+    (aside,) = (k for k, line in enumerate(lines) if line == "set aside: instance 7: no label")
+    assert columns < aside < min(k for k, line in enumerate(lines) if "epoch " in line)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -560,7 +621,7 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("clean mine.npz --precision 0.9 --top 4", "give one of them"),
         ("clean mine.npz --canaries 10 --precision 0.9", "50 canaries"),
         ("clean mine.npz --wiat 3", "did you mean '--wait'"),
-        ("clean nowhere", "no dataset 'nowhere'"),
+        ("clean nowhere", "no dataset 'nowhere', nor a file or folder of that name. Known"),
         ("clean", "Missing argument"),
     ],
 )

@@ -85,6 +85,12 @@ def test_help_of_each_verb(marvel: Run) -> None:
         assert done.code == 0 and f"Usage: marvel {verb}" in done.out and "--json" in done.out
 
 
+def test_a_group_of_verbs_alone_shows_its_help(marvel: Run) -> None:
+    done = marvel("data")
+    assert done.code == 0 and done.err == "" and done.out == marvel("data", "--help").out
+    assert len(done.out.splitlines()) > 5
+
+
 def test_help_of_train_has_every_setting_with_its_default(marvel: Run) -> None:
     from marvel.config import GROUPS
 
@@ -181,6 +187,10 @@ def test_flags_override_the_file(marvel: Run) -> None:
         ("train --method npcl", "add --noise-rate 0.2"),
         ("train --method oracle", "add --noise"),
         ("train --immediate perhaps", "immediate should be true or false, got 'perhaps'"),
+        ("train --resume", "there is no run in runs/digits-none-0-marvel-s0 to go on with"),
+        ("train --out typo --resume --device cpu", "there is no run in typo to go on with"),
+        ("tune --out typo --resume", "there is no search in typo to go on with"),
+        ("review typo --no-open", "there is no run in typo"),
         ("train --config no.toml", "there is no file no.toml"),
         ("train --device quantum", "device should be auto, cpu, cuda"),
         ("train --device cuda:99", "there is no device cuda:99 here"),

@@ -211,10 +211,12 @@ def test_ctrl_c_ends_with_the_epoch_and_goes_on(
         (["bench", "mine.toml", "--device", "cuda:7"], "there is no device cuda:7 here"),
         (["bench", "mine.toml", "--threads", "many"], "threads should be a whole number, got 'many'"),
         (["bench", "mine.toml", "--results", "r.json"], "should be named *.jsonl, got r.json"),
-        (["report", "wiat"], "no experiment 'wiat'; did you mean 'wait'?"),
+        (["report", "wiat"], "no experiment 'wiat', nor a run folder of that name; did you mean 'wait'?"),
+        (["report", "runs/none"], "there is no run folder runs/none"),
         (["report", "mine.toml", "--format", "pdf"], "no format 'pdf'"),
         (["report", "mine.toml", "--out", "x.pdf"], "no format is known for x.pdf"),
         (["report", "."], "holds no finished run"),
+        (["report", ".", "--out", "x.pdf"], "is an HTML page, not x.pdf: name it x.html"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,16 @@ def test_without_numbers_of_the_paper_there_is_no_column_for_them() -> None:
     table = Experiment("x", "Mine", (ELR,))
     shown = compared.sheet(table, compared.compare(table, [record(ELR.config, test_accuracy=None)]))
     assert list(shown.headings) == ["problem", "noise", "method", "ours: test accuracy"]
-    assert shown.rows[0][3] == "–" and shown.notes[-1] == "Every cell has been run."
+    assert shown.rows[0][3] == "–" and "Every cell has been run." in shown.notes
+
+
+def test_runs_without_a_test_set_say_why_there_is_no_number() -> None:
+    records = [record(ELR.config, test_accuracy=None, detection_f1=0.5)]
+    alone = Experiment("x", "A table", (ELR,))
+    shown = compared.sheet(alone, compared.compare(alone, records))
+    assert shown.rows[0][3] == "–" and shown.notes[-1].startswith("1 cell that was run has no test accuracy, for want")
+    other = Experiment("x", "A table", (ELR,), measures=("detection_f1",))
+    assert compared.sheet(other, compared.compare(other, records)).notes[-1] == "Every cell has been run."
 
 
 def test_facts_are_json() -> None:

@@ -93,6 +93,8 @@ def test_later_layers_override_however_they_are_spelled() -> None:
         ({"rate": 0.4}, "noise 'none' takes no rate, got 0.4: add --noise symmetric"),
         ({"noise": "pair", "rate": 0.4}, "noise 'pair' takes no rate, got 0.4: it takes rates"),
         ({"noise": "symmetric", "noise_file": "x.npy"}, "noise 'symmetric' takes no noise_file, got x.npy"),
+        ({"noise": "symmetric"}, "how much noise 'symmetric' there is must be said: add --rate 0.4"),
+        ({"noise": "pair"}, "how much noise 'pair' there is must be said: add --rates 0.4,0.1"),
         ({"noise": "file"}, "noise 'file' is read from a file: add --noise-file FILE"),
         ({"options": 3}, "options should be a table of the method's own parameters, got 3"),
         ({"wait": [1]}, "wait should be a whole number or text, got [1]"),

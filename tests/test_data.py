@@ -433,8 +433,15 @@ def test_digits_has_a_fixed_stratified_split() -> None:
     assert data.fingerprint().startswith("64da7bf94b27")
 
 
+def test_data_is_a_line_to_look_at() -> None:
+    x, y = np.zeros((6, 2), dtype=np.float32) + np.arange(6)[:, None], np.arange(6) % 2
+    assert repr(from_arrays(x, y, name="mine")) == "Data('mine', 6 instances of float32 (2,), 2 classes, no test set)"
+    tested = repr(from_arrays(x, y, x[:4], y[:4], name="mine"))
+    assert tested == "Data('mine', 6 instances of float32 (2,), 2 classes, 4 to test with)"
+
+
 def test_an_unknown_name_says_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="no dataset 'cifar-10'; did you mean 'cifar10'"):
+    with pytest.raises(UnknownName, match="'cifar-10', nor a file or folder of that name; did you mean 'cifar10'"):
         load("cifar-10")
     for path in ("mine.csv", "photos/train", "~/nowhere.npz"):
         with pytest.raises(DataError, match="there is no file or folder .*(mine.csv|photos/train|/nowhere.npz)"):

@@ -1,5 +1,9 @@
 """Folders of class folders of images: read when asked for, and trained on from disk."""
 
+import errno
+import os
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -42,6 +46,11 @@ def test_without_train_and_test_the_folder_itself_holds_the_classes(folder):
     assert data.shape == (3, 16, 16) and data.test_x is None and len(data) == 24
 
 
+def test_the_folder_one_is_in_has_a_name(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert datasets.load(".").name == folder.name
+
+
 def test_the_middle_is_kept_and_the_shorter_side_scaled(tmp_path):
     image = np.zeros((20, 60, 3), np.uint8)
     image[:, 20:40] = 255
@@ -63,6 +72,25 @@ def test_a_damaged_image_is_named(folder):
     victim.write_bytes(victim.read_bytes()[:100])
     with pytest.raises(DataError, match=victim.name):
         read_image(victim, 16)
+
+
+def test_a_class_folder_that_may_not_be_read_is_no_empty_class(folder, monkeypatch):
+    scandir = os.scandir
+
+    def locked(path="."):
+        if str(path).endswith("red"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", locked)
+    with pytest.raises(DataError, match="train/red cannot be read: Permission denied"):
+        read_folder(folder)
+
+
+def test_a_class_may_be_without_test_images(folder):
+    shutil.rmtree(folder / "test" / "blue")
+    data = read_folder(folder)
+    assert data.classes == ("blue", "red") and data.test_y.tolist() == [1] * 4
 
 
 def test_a_folder_that_cannot_be_meant(tmp_path):

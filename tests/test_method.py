@@ -479,6 +479,19 @@ def test_nothing_is_noted(make: Callable[[int], Method], mode: str, reduction: s
     assert criterion.epoch == 1
 
 
+def test_an_epoch_without_any_index_is_said() -> None:
+    criterion = Marvel(n=6, classes=3, epochs=3)
+    z, y = batch(0, 6)
+    criterion(z, y)
+    with pytest.warns(UserWarning, match=r"no batch of this epoch came with its index.*criterion\(outputs, y, index\)"):
+        criterion.step()
+    criterion(z, y)  # a plain loss now and then is no mistake
+    criterion(z, y, torch.arange(6))
+    criterion.step()
+    criterion.eval()(z, y)
+    criterion.train().step()
+
+
 @some_methods
 def test_reduction_none_gives_the_weighted_costs(make: Callable[[int], Method]) -> None:
     criterion, mean = make(6), make(6)

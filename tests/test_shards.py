@@ -431,4 +431,4 @@ def test_the_commands(photos, tmp_path, capsys, monkeypatch):
     assert call("clean", "s", *flags, "--canaries", "0", "--out", "cleaned") == 0
     assert (tmp_path / "cleaned" / "issues.csv").is_file()
     assert call("data", "prepare", "nothing", "--out", "u") == 2
-    assert "no dataset of image files 'nothing'" in capsys.readouterr().err
+    assert "no dataset of image files 'nothing', nor a folder of that name" in capsys.readouterr().err

@@ -28,13 +28,13 @@ class InvalidInput(MarvelError, ValueError):
 
 
 class UnknownName(InvalidInput):
-    """A name that is in no list."""
+    """A name that is in no list; `besides` says what else it could have been, and is not."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str], besides: str = "") -> None:
         known = sorted(known)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
-        super().__init__(f"no {what} '{name}'{hint} Known: {', '.join(known)}")
+        super().__init__(f"no {what} '{name}'{besides}{hint} Known: {', '.join(known)}")
 
 
 class DataError(MarvelError, ValueError):

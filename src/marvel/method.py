@@ -240,6 +240,7 @@ class Method(Memory):
         self.watchers: list[Callable[[Method, Seen], None]] = []
         """Told at the end of every `step` what the epoch showed; `marvel.keep_ledger` adds one."""
         self._visited = 0
+        self._nameless = False
 
         self.remember("clock", torch.tensor(1))
         self.remember("weight", torch.ones(n))
@@ -393,6 +394,7 @@ class Method(Memory):
         if self.checks:
             y, index = self._check(logits, y, index)
         if index is None:
+            self._nameless |= self.training
             costs = self._costs(logits, y, None)
             return costs if reduction == "none" else costs.mean()
         if reduction == "mean" and type(self).loss is not Method.loss:
@@ -423,6 +425,12 @@ class Method(Memory):
 
         `validation`, the accuracy on a clean validation set where there is one, helps methods that look for their peak.
         """
+        if self._nameless and not self._visited:
+            warnings.warn(
+                "no batch of this epoch came with its index, so nothing is learnt about any instance: call "
+                "criterion(outputs, y, index)",
+                stacklevel=3,
+            )
         seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
         self._raise_faults(seen)
         # The running mean over the epochs seen, the first excepted unless it is the only one.
@@ -435,7 +443,7 @@ class Method(Memory):
         self.update(seen)
         self.epoch += 1
         self.clock += 1
-        self._visited = 0
+        self._visited, self._nameless = 0, False
         self.forget_epoch()
         for watch in self.watchers:
             watch(self, seen)

@@ -45,6 +45,14 @@ class Cleaned:
     """What clean.json says."""
     report: Path | None
 
+    def __repr__(self) -> str:
+        """A line for whoever looks at it; `issues` and `found` have the rest."""
+        wrong = "how many are wrong is not estimated"
+        if self.estimate is not None:
+            wrong = "about {value:.0f} wrong ({low:.0f} to {high:.0f})".format(**self.estimate["wrong"])
+        where = "nothing is written" if self.folder is None else f"in {self.folder}"
+        return f"Cleaned({len(self.issues)} of {self.found['n']} labels listed, {wrong}, {where})"
+
     @property
     def estimate(self) -> Facts | None:
         """How many labels are wrong, with an interval, and how good the list is; None: nothing is claimed."""
@@ -63,6 +71,7 @@ def clean(
     watch: Callable[[Epoch], None] | None = None,
     expect: Callable[[float], None] | None = None,
     reading: Watch | None = None,
+    loaded: Callable[[Data], None] | None = None,
     report: bool = True,
     **settings: Any,
 ) -> Cleaned:
@@ -70,7 +79,7 @@ def clean(
 
     `canaries`, `precision` and `top` as in `CleanRun`. `settings` are those of a run and the method's own; what is not
     given suits the data. `watch` is shown every epoch, `expect` is told once how many seconds the training will take,
-    `reading` how far the reading is.
+    `reading` how far the reading is, and `loaded` is shown the data before the training.
     """
     name = data.name if isinstance(data, Data) else str(data)
     with together(str(settings.get("device", settings.get("--device", "auto")))):
@@ -84,6 +93,8 @@ def clean(
             precision=precision,
             top=top,
         )
+        if loaded is not None and writes_files():
+            loaded(run.data)
         with stoppable(run):
             for epoch in timed(run, expect):
                 if epoch is not None and watch is not None and writes_files():
@@ -112,12 +123,13 @@ def prepare(
 
 def timed(run: CleanRun, expect: Callable[[float], None] | None) -> Iterator[Epoch | None]:
     """The run's steps; `expect` is told how long the rest will take as soon as a few steps were timed."""
-    began, counted = 0.0, 0
+    began: float | None = None  # at a step, never at an epoch's end: with one step an epoch every other turn is one
+    counted = 0
     for k, shown in enumerate(run.steps()):
-        if expect is not None and shown is None and writes_files():
-            if k == IGNORED:
+        if expect is not None and shown is None and k >= IGNORED and writes_files():
+            if began is None:
                 began = time.perf_counter()
-            elif k > IGNORED:
+            else:
                 counted += 1
                 passed = time.perf_counter() - began
                 if counted == TIMED or passed > PATIENCE:

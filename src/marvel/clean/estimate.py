@@ -35,6 +35,8 @@ ROUNDS = 3
 HIDDEN, DOUBT = 0.5, 0.5
 """The largest share of canaries taken to be wrong twice; and the chance that the rest is as hard to see as favoured
 pairs, where all that was removed is in these."""
+APART = 2.0
+"""How many times the number of wrong labels the chances may add up to before the number decides between the models."""
 SUREST = 0.9
 """The most that is said of a canary's own label."""
 MODEL = (
@@ -90,7 +92,8 @@ def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Esti
     often = kinds_apart(told)
     right, hidden = np.zeros(len(told.score)), 0.0
     for _ in range(ROUNDS):
-        chance, totals = asked(told, often, right, hidden, draws // len(MODELS), rng)
+        chances, totals = asked(told, often, right, hidden, draws // len(MODELS), rng)
+        chance = pooled(chances, float(np.median(totals)))
         right = by_accident(told, chance)
         hidden = min(float(np.quantile(totals, (1 + LEVEL) / 2, axis=1).max()) / others, HIDDEN)
     totals += rng.binomial(m, np.clip(totals / others, 0, 1))  # of the canaries' own labels some were wrong already
@@ -111,7 +114,7 @@ def kinds_apart(told: Scores) -> Mask:
 def asked(
     told: Scores, often: Mask, right: Numbers, hidden: float, draws: int, rng: np.random.Generator
 ) -> tuple[Numbers, Numbers]:
-    """What the models say of each kind: (n,) the chance that a label is wrong, and (models, draws) how many are.
+    """What the models say of each kind: (models, n) the chance that a label is wrong, (models, draws) how many are.
 
     `often` are the favoured pairs; `right` (n,) and `hidden` are what stands in the way of counting canaries, as far as
     it is known.
@@ -119,15 +122,32 @@ def asked(
     kind = often[told.label, told.rival]
     harder = sample(told, kind, right) if kind.any() else None
     doubt = DOUBT * float(kind[told.removed & ~told.canary].mean()) if kind.any() else 0.0
-    chance, totals = np.full(len(kind), np.nan), np.zeros((len(MODELS), draws))
+    chances, totals = np.full((len(MODELS), len(kind)), np.nan), np.zeros((len(MODELS), draws))
     for which, doubtful in ((kind, {"hidden": hidden}), (~kind, {"harder": harder, "doubt": doubt})):
         theirs = which & ~told.canary
         if theirs.any():
             mine = sample(told, which, right, **doubtful)
             fits = [model(mine, told.score[theirs], draws, rng) for model in MODELS]
-            chance[theirs] = np.mean([fit.chance for fit in fits], axis=0)
+            chances[:, theirs] = [fit.chance for fit in fits]
             totals += np.stack([rng.permutation(fit.wrong) for fit in fits])
-    return chance, totals
+    return chances, totals
+
+
+def pooled(chances: Numbers, number: float) -> Numbers:
+    """(models, n) -> (n,): the mean of what the models say of each label.
+
+    Where that adds up to more than `APART` times the number of wrong labels, the models are worlds apart: the higher
+    one was misled, as `ratio` is where the few canaries of a kind are right by accident. The two are then weighed so
+    that they add up to the number, or half of the labels would be listed for a tenth that is wrong.
+    """
+    mean: Numbers = chances.mean(axis=0)
+    if np.nansum(mean) <= APART * number:
+        return mean
+    totals = np.nansum(chances, axis=1)
+    lower, higher = chances[np.argsort(totals)]
+    share = np.clip((number - totals.min()) / max(float(np.ptp(totals)), 1.0), 0, 1)
+    weighed: Numbers = (1 - share) * lower + share * higher
+    return weighed
 
 
 def sample(told: Scores, which: Mask, right: Numbers, **doubtful: Any) -> Sample:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from marvel.clean import cut
-from marvel.clean.canaries import CLAIM, Canaries, how_many, plant
+from marvel.clean.canaries import CLAIM, UTMOST, Canaries, how_many, plant
 from marvel.clean.estimate import Scores, curve
 from marvel.clean.findings import Findings, Issue
 from marvel.clean.judgement import Judgement
@@ -166,12 +166,14 @@ class CleanRun(Run):
         )
 
     def warnings(self) -> list[str]:
-        if self.wanted == 0 or len(self.canaries) >= CLAIM:
+        planted, by_default = len(self.canaries), how_many(len(self.data))
+        if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
             return []
-        return [
-            f"{len(self.canaries)} canaries are fewer than {CLAIM}: nothing is claimed about how many labels are "
-            "wrong, and the list is what the method removed"
-        ]
+        few = f"{planted} canaries are fewer than {CLAIM}"
+        if not planted and not by_default:
+            asked = f"; --canaries {CLAIM} does" if UTMOST * len(self.data) >= CLAIM else ""
+            few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked{asked}"
+        return [f"{few}. Nothing is claimed about how many labels are wrong, and the list is what the method removed"]
 
     # ------------------------------------------------------------ files
 

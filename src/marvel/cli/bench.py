@@ -33,7 +33,7 @@ BETWEEN_CHECKPOINTS = 120.0
 def bench(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="EXPERIMENT...", help="Names (--list), or .py or .toml files.", show_default=False),
+        typer.Argument(metavar="EXPERIMENT", help="Names (--list), or .py or .toml files.", show_default=False),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Some of its runs: data=cifar10,method=marvel,ce", metavar="KEY=VALUE,...")

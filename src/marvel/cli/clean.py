@@ -13,6 +13,7 @@ from marvel.cli.show import AsJson, percent, print_json, print_source, print_tab
 
 if TYPE_CHECKING:
     from marvel.clean import Cleaned
+    from marvel.data import Data
 
 SHOWN = 10
 """Classes and pairs that the summary names."""
@@ -55,8 +56,9 @@ def clean(
     """Find the wrong labels in your own data.
 
     Trains one network by MARVEL and writes issues.csv, the suspect labels with a suggestion each; report.html; and how
-    many labels are wrong, with an interval. What is not given suits the data. The method's own parameters are flags
-    too: --wait 4. Ctrl-C leaves a folder that --resume continues.
+    many labels are wrong, with an interval. What is not given suits the data, whatever defaults are named below: a CPU
+    gets smaller images and networks, and little data smaller batches. The method's own parameters are flags too: --wait
+    4. Ctrl-C leaves a folder that --resume continues.
 
     \b
     marvel clean photos
@@ -72,6 +74,10 @@ def clean(
 
         settings, folder, number = _settings(data, flags, context.args, resume)
 
+        def loaded(read: "Data") -> None:
+            if not quiet:
+                print_source(read)
+
         def expect(seconds: float) -> None:
             progress.say(f"This will take about {_time(seconds)}.")
 
@@ -85,6 +91,7 @@ def clean(
             watch=progress.of(str(settings.get("--method", settings.get("method", "marvel")))),
             expect=expect,
             reading=progress.work,
+            loaded=loaded,
             **{key: value for key, value in settings.items() if key != "data"},
         )
     if process() > 0:
@@ -92,7 +99,6 @@ def clean(
     if as_json:
         print_json({"folder": str(folder), "report": as_text(found.report), **found.found})
     elif not quiet:
-        print_source(found.run.data)
         _summary(found)
 
 
@@ -148,8 +154,10 @@ def default_folder(data: str, seed: str) -> Path:
 
 
 def _time(seconds: float) -> str:
+    if seconds < 1.5:
+        return "a second"
     if seconds < 90:
-        return f"{max(seconds, 1):.0f} seconds"
+        return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
 
 

@@ -16,14 +16,18 @@ NAMED = 10
 UNWELL = 1
 """The exit code of a check that found something."""
 
-data = typer.Typer(
-    help="Write large sets of images as shards, and check them.", rich_markup_mode=None, no_args_is_help=True
-)
+data = typer.Typer(help="Write large sets of images as shards, and check them.", rich_markup_mode=None)
 
 Root = Annotated[
     Path | None,
     typer.Option(help="The folder the datasets lie in; default: $MARVEL_DATA, then ~/.cache/marvel.", metavar="FOLDER"),
 ]
+
+
+@data.callback(invoke_without_command=True)
+def alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @data.command(cls=Grouped)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 import typer
 from typer.core import TyperCommand
 
-from marvel.config import GROUPS, Config
+from marvel.config import GROUPS, HOW, Config
 from marvel.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -92,6 +92,11 @@ def own_values(words: Sequence[str], method: type["Method"]) -> dict[str, Any]:
         else:
             values[name] = value
     return values
+
+
+def said_what(flags: Mapping[str, Any], words: Sequence[str]) -> bool:
+    """Whether the flags say what to run, and not only how: then --resume may begin anew where there is nothing yet."""
+    return bool(words) or any(name[2:].replace("-", "_") not in HOW for name in flags)
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:

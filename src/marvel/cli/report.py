@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marvel.cli.show import AsJson, print_json, print_table
-from marvel.errors import InvalidInput, UnknownName
+from marvel.errors import FolderError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from marvel.report.sheet import Sheet
@@ -56,6 +56,8 @@ def report(
     written: Path | None
     if Path(what).is_dir():
         written = _page(Path(what), out, form, as_json)
+    elif len(Path(what).parts) > 1 and Path(what).suffix not in (".py", ".toml"):
+        raise FolderError(f"there is no run folder {what}")
     else:
         written = _table(what, form or ("json" if as_json else None), out, results, only or ())
     if open_it and written is not None:
@@ -68,6 +70,8 @@ def _page(folder: Path, out: Path | None, form: str | None, as_json: bool) -> Pa
 
     if form not in (None, "html"):
         raise InvalidInput(f"the report of a run is an HTML page, not {form}: leave out --format")
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"the report of a run is an HTML page, not {out.name}: name it {out.with_suffix('.html')}")
     path = write_page(RunFolder(folder), out)
     if as_json:
         print_json({"report": str(path), "bytes": path.stat().st_size})
@@ -85,7 +89,7 @@ def _table(what: str, form: str | None, out: Path | None, results: Path, only: S
     form = form or _form_of(out)
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
-    found = asked.only(find(what), only)
+    found = asked.only(find(what, ", nor a run folder of that name"), only)
     lines = compared.compare(found, by_run(results).values(), failures(results / f"{found.name}.jsonl"))
     if form == "json":
         content = _json(compared.facts(found, lines))

@@ -45,7 +45,9 @@ def review(
 
     folder = RunFolder(run)
     config, instances = folder.config, shown(folder)
-    if config is None or instances is None:
+    if config is None:
+        raise FolderError(f"there is no run in {run}: name the folder that clean or train wrote")
+    if instances is None:
         raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
     with Decisions(folder.decisions_file, of=config["data"]["fingerprint"]) as decisions:
         if decisions.restored is not None:

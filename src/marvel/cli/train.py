@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marvel.cli.flags import as_text, flag_values, own_values, with_settings
+from marvel.cli.flags import as_text, flag_values, own_values, said_what, with_settings
 from marvel.cli.process import process
 from marvel.cli.show import AsJson, percent, print_json, print_source, print_table, words
 
@@ -103,7 +103,7 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
     """The settings, from the run that goes on, then the file, then the flags; and the folder."""
     from marvel.config import Config, config_from, read_config
     from marvel.distributed import ask_first
-    from marvel.errors import pick
+    from marvel.errors import FolderError, pick
     from marvel.methods import METHODS
     from marvel.runs import RunFolder
 
@@ -118,7 +118,10 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
         named |= {"method": layer.get("method", named["method"])}
     kind = pick("method", str(flags.get("--method", named["method"])), METHODS)
     settings = config_from(*layers, flags, own_values(words, kind))
-    return settings, Path(out) if out is not None else default_folder(settings)
+    folder = Path(out) if out is not None else default_folder(settings)
+    if resume and file is None and not said_what(flags, words) and ask_first(lambda: RunFolder(folder).config) is None:
+        raise FolderError(f"there is no run in {folder} to go on with: name its folder, or leave out --resume")
+    return settings, folder
 
 
 def default_folder(config: "Config") -> Path:

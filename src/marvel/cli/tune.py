@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marvel.cli.flags import as_text, flag_values, own_values, with_settings
+from marvel.cli.flags import as_text, flag_values, own_values, said_what, with_settings
 from marvel.cli.show import AsJson, percent, print_json, print_table
 from marvel.errors import FolderError, InvalidInput
 
@@ -145,7 +145,7 @@ def _asked(
 ) -> "tuple[dict[str, Any], Config, Space | None]":
     """How trials are judged, the settings, what is tried: from the search that goes on, the file, then the flags."""
     from marvel.config import Config, config_from, read_config
-    from marvel.errors import pick
+    from marvel.errors import FolderError, pick
     from marvel.methods import METHODS
     from marvel.tune.search import read_note
     from marvel.tune.space import read_space, space_from
@@ -160,6 +160,8 @@ def _asked(
         named |= {"method": layer.get("method", named["method"])}
     kind = pick("method", str(flags.get("--method", named["method"])), METHODS)
     settings = config_from(*layers, flags, own_values(words, kind))
+    if resume and out is not None and not (layers or tries or said_what(flags, words)):
+        raise FolderError(f"there is no search in {out} to go on with: name its folder, or leave out --resume")
     space = read_space(tries, settings) if tries else None
     asked: dict[str, Any] = {}
     if before is not None:

@@ -123,7 +123,7 @@ def load(
     if not path.exists():
         if len(path.parts) > 1 or suffix in (*TEXTS, *PARQUETS, ".npz", ".npy"):
             raise DataError(f"there is no file or folder {path}")
-        raise UnknownName("dataset", name_or_path, DATASETS)
+        raise UnknownName("dataset", name_or_path, DATASETS, ", nor a file or folder of that name")
     if path.is_dir() and is_shards(path):
         _takes(path, "a folder of shards", told)
         return read_shards(path, size, hold, watch, largest, on_bad_data)
@@ -162,7 +162,7 @@ def listing(name_or_folder: str, root: str | Path | None = None, augment: str | 
     if not folder.exists():
         if len(folder.parts) > 1:
             raise DataError(f"there is no folder {folder}")
-        raise UnknownName("dataset of image files", name_or_folder, LISTINGS)
+        raise UnknownName("dataset of image files", name_or_folder, LISTINGS, ", nor a folder of that name")
     if not folder.is_dir() or is_shards(folder) or is_huggingface(folder):
         raise InvalidInput(f"{folder} is no folder of class folders of images, and no dataset's name")
     return from_class_folders(folder, folder.resolve().name, augment=augment)

@@ -105,6 +105,12 @@ class Data:
     def __len__(self) -> int:
         return len(self.x)
 
+    def __repr__(self) -> str:
+        """A line for whoever looks at it: the fields themselves are pages of numbers."""
+        test = "no test set" if self.test_y is None else f"{len(self.test_y)} to test with"
+        kind = f"{str(self.x.dtype).removeprefix('torch.')} {self.shape}"
+        return f"Data({self.name!r}, {len(self)} instances of {kind}, {len(self.classes)} classes, {test})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one instance: (C, H, W), or (D,)."""

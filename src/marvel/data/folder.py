@@ -5,7 +5,7 @@ FOLDER/train/cat/..., and FOLDER/test/ or FOLDER/val/ beside it         with a t
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,12 +77,13 @@ def read_folder(
     set_aside += [SetAside(ids[i], reason, named[i]) for i, reason in checked.wrong.items()]
     notes = checked.notes(ids)
     test, test_aside = _test_set(found, checked.images.size, hold, watch)
+    name = folder.name or folder.resolve().name  # "." has none
     rows = [named[i] for i in checked.good]
     y = [found.y[row] for row in rows]
-    notes += check_classes(folder.name, y, found.classes)
+    notes += check_classes(name, y, found.classes)
     origin = Origin("folder", str(folder.resolve()), part=found.part)
     return Data(
-        folder.name,
+        name,
         checked.images,
         torch.tensor(y),
         found.classes,
@@ -114,10 +115,23 @@ def labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int
     found = [
         (path, label)
         for label, name in enumerate(classes)
-        for path in sorted((folder / name).rglob("*"))
+        for path in sorted(_files_below(folder / name))
         if path.suffix.lower() in SUFFIXES and (path.is_file() or _is_broken_link(path))
     ]
     return [path for path, _ in found], [label for _, label in found]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files. A folder that may not be read is an error, and not an empty one as it is to `rglob`; one that is not
+    there has none: a class may be without test images."""
+
+    def refuse(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):
+            return
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    for at, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(at, name) for name in names)
 
 
 def _is_text(path: Path) -> bool:

@@ -72,9 +72,10 @@ def read_huggingface(folder: Path, options: Options) -> Data:
     else:
         taken = {label, *family(label, names), options.id}
         rest = _joined(folder, tables, [name for name in names if name not in taken])
+    name = folder.name or folder.resolve().name  # "." has none
     rows = Rows(
-        folder.name,
-        folder.name,
+        name,
+        name,
         y,
         classes,
         ids,

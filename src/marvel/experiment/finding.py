@@ -15,8 +15,8 @@ from marvel.experiment.grid import read_grid
 HERE = Path("experiments")
 
 
-def find(name: str) -> Experiment:
-    """The experiment of that name or in that file."""
+def find(name: str, besides: str = "") -> Experiment:
+    """The experiment of that name or in that file; `besides` as of `UnknownName`."""
     path = Path(name)
     if path.suffix in (".py", ".toml"):
         if not path.is_file():
@@ -26,7 +26,7 @@ def find(name: str) -> Experiment:
     if name not in known:
         if not known:
             raise InvalidInput(f"no experiment '{name}': there is no folder {HERE} here; name a .py or .toml file")
-        raise UnknownName("experiment", name, known)
+        raise UnknownName("experiment", name, known, besides)
     return load(known[name])
 
 

@@ -110,7 +110,12 @@ def notes(lines: list[Line], beside: bool) -> list[str]:
     idle = sum(not line.seeds for line in lines)
     said.append(f"{idle} of {len(lines)} cells have not been run." if idle else "Every cell has been run.")
     reasons = Counter(line.why for line in lines if line.why is not None)
-    return said + [f"{count} of them: {why}." for why, count in reasons.items()]
+    said += [f"{count} of them: {why}." for why, count in reasons.items()]
+    untested = sum(bool(line.seeds) and line.values.get("test_accuracy") == [] for line in lines)
+    if untested:
+        one = "1 cell that was run has" if untested == 1 else f"{untested} cells that were run have"
+        said.append(f"{one} no test accuracy, for want of a test set; `measures` of a grid names what else to show.")
+    return said
 
 
 def facts(experiment: Experiment, lines: Iterable[Line]) -> Facts:
