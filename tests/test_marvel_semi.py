@@ -138,7 +138,7 @@ def test_a_history_of_leaving_and_returning(
         assert list(zip(criterion.removed_at.tolist(), criterion.returned_at.tolist(), strict=True)) == so_far
         kept = [removed_at == 0 for removed_at, _ in so_far]
         assert criterion.weight[torch.tensor(kept)].tolist() == [1] * sum(kept)
-        guessed = min(1.0, (epoch + 2 - warm) / 2) / 0.5
+        guessed = min(1.0, (epoch + 2 - warm) / 2)
         assert criterion.used.tolist() == pytest.approx([1 if one else guessed for one in kept])
 
 
@@ -205,10 +205,10 @@ def test_the_student_draws_what_it_may_believe() -> None:
 # ------------------------------------------------------------ what is chosen
 
 
-@pytest.mark.parametrize("kept", [5, 40])
-def test_a_kept_instance_is_drawn_half_as_often_as_a_removed_one(kept: int) -> None:
+@pytest.mark.parametrize(("kept", "over"), [(5, 0.5), (40, 2.0), (10, 1.0)])
+def test_over_says_how_much_more_often_a_kept_instance_is_drawn(kept: int, over: float) -> None:
     n = 50
-    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1)
+    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1, over=over)
     criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
     criterion.listen(torch.randn(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
     criterion.step()
@@ -217,7 +217,7 @@ def test_a_kept_instance_is_drawn_half_as_often_as_a_removed_one(kept: int) -> N
     for seed in range(200):
         for _, student in criterion.draws(torch.Generator().manual_seed(seed), 10):
             counts += torch.bincount(student, minlength=n)
-    assert float(counts[:kept].mean() / counts[kept:].mean()) == pytest.approx(0.5, rel=0.05)
+    assert float(counts[:kept].mean() / counts[kept:].mean()) == pytest.approx(over, rel=0.05)
 
 
 def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:

@@ -21,8 +21,7 @@ guesses do not pile up in the classes that were learnt first. r rises from 0 to 
 generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
 Accuracy is the teacher's.
 
-`over` is 1/2: a label is memorised the sooner the more often it is drawn, and among the kept some are wrong; a guess is
-not, since it moves on. The learning rate is at most `gentle` in the warm-up, where much of what is learnt may be wrong,
+`over` is 1: every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up, where much of what is learnt may be wrong,
 and comes to its own with r.
 
 Departures from the form that was tried first. It was set by hand for each noise (a warm-up of 10 to 25 epochs, `over` 1
@@ -110,7 +109,7 @@ class MarvelSemi(Marvel):
         warmup: int | str = "auto",
         wait: int | str = 3,
         back: int | None = 3,
-        over: float = 0.5,
+        over: float = 1.0,
         tau: float = 0.0,
         ramp: int = 10,
         span: float = 1.25,
