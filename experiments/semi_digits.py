@@ -11,6 +11,7 @@ an image is turned, sheared, shifted, recoloured and cut out; that of a vector h
 
 import argparse
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from marvel.config import Config, as_plain
 from marvel.data import Data, load
+from marvel.presets import PRESETS
 from marvel.results import add, identity_of, records, what
 from marvel.run import Run
 
@@ -48,26 +50,29 @@ def grid(seeds: int) -> list[Config]:
     return runs
 
 
+def go(runs: Iterable[Config], data: Mapping[str, Data], results: Path) -> None:
+    """Do those that the file of results lacks."""
+    done = {identity_of(record) for record in records(results)}
+    for config in runs:
+        run, asked = Run(config, data=data[config.data]), as_plain(config.facts())
+        if what(run.config.facts() if config.data in PRESETS else asked) in done:
+            continue
+        for _ in run.steps():
+            pass
+        assert run.record is not None
+        add(results, {"asked": asked, **run.record})
+        final = run.record["final"]
+        said = [config.data, str(config.rate), config.method, str(dict(config.options)), f"seed {config.seed}:"]
+        print(*said, f"{100 * final['test_accuracy']:.1f} %", run.record["chosen"], file=sys.stderr, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=Path("results/semi/digits.jsonl"))
     args = parser.parse_args()
     images = load("digits")
-    data = {"digits": images, "digits-vectors": vectors(images)}
-    done = {identity_of(record) for record in records(args.results)}
-    for config in grid(args.seeds):
-        run = Run(config, data=data[config.data])
-        asked = as_plain(config.facts())
-        if what(run.config.facts() if config.data == "digits" else asked) in done:
-            continue
-        for _ in run.steps():
-            pass
-        assert run.record is not None
-        add(args.results, {"asked": asked, **run.record})
-        final = run.record["final"]
-        said = [config.data, str(config.rate), config.method, str(dict(config.options)), f"seed {config.seed}:"]
-        print(*said, f"{100 * final['test_accuracy']:.1f} %", run.record["chosen"], file=sys.stderr, flush=True)
+    go(grid(args.seeds), {"digits": images, "digits-vectors": vectors(images)}, args.results)
 
 
 if __name__ == "__main__":

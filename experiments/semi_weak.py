@@ -1,0 +1,67 @@
+"""marvel-semi where its teacher is weak: 10,000 images of CIFAR-10, made 16 x 16, and a network of two convolutions.
+
+    python experiments/semi_weak.py                     about an hour of one CPU core
+    python -m marvel.report.tables docs/marvel-semi.md
+
+The network does not get far on these images even with right labels, so that the guesses are much worse than the labels
+that are kept. 50 epochs, batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise,
+one seed. `over` says how often what is kept is drawn, 1 being the default.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import torch.nn.functional as F
+from semi_digits import go
+from torch import Tensor
+
+from marvel.config import Config
+from marvel.data import Data, load
+
+TRAINED, TESTED = 10_000, 3_000
+METHODS = [
+    ("ce", {}),
+    ("marvel", {}),
+    *(("marvel-semi", {"over": over} if over != 1 else {}) for over in (2.0, 1.0, 0.5)),
+]
+
+
+def small(full: Data) -> Data:
+    """The first images at half the size, standardised by their own mean and deviation."""
+    assert isinstance(full.x, Tensor)
+    assert isinstance(full.test_x, Tensor)
+    assert full.test_y is not None
+    x, test_x = (F.avg_pool2d(part.float() / 255, 2) for part in (full.x[:TRAINED], full.test_x[:TESTED]))
+    mean, std = (tuple(of((0, 2, 3)).tolist()) for of in (x.mean, x.std))
+    changes = {"x": x, "y": full.y[:TRAINED], "test_x": test_x, "test_y": full.test_y[:TESTED]}
+    return replace(full, name="cifar10-16", mean=mean, std=std, **changes)
+
+
+def grid() -> list[Config]:
+    usual = {"network": "cnn2", "epochs": 50, "batch": 64, "lr": 0.02, "schedule": "cosine", "nesterov": True}
+    return [
+        Config(
+            data="cifar10-16",
+            noise="symmetric",
+            rate=rate,
+            method=method,
+            options=options,
+            **usual,
+            drops=(),
+            weight_decay=5e-4,
+        )
+        for rate in (0.6, 0.8)
+        for method, options in METHODS
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results/semi/weak.jsonl"))
+    args = parser.parse_args()
+    go(grid(), {"cifar10-16": small(load("cifar10"))}, args.results)
+
+
+if __name__ == "__main__":
+    main()
