@@ -27,10 +27,10 @@ def export(
     ] = "copy",
     as_json: AsJson = False,
 ) -> None:
-    """Write the data with its labels corrected, in the format it came in.
+    """Write the data with its labels corrected.
 
-    What was decided in `marvel review` counts. The input stays as it is; in the new folder are the data and
-    corrections.csv, which `marvel train --corrections` and `marvel clean --corrections` read.
+    In the format it came in. What was decided in `marvel review` counts. The input stays as it is; in the new folder
+    are the data and corrections.csv, which `marvel train --corrections` and `marvel clean --corrections` read.
 
     \b
     marvel export runs/photos --out photos-corrected

@@ -29,10 +29,11 @@ def review(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the suspect labels of a run, one by one or as a grid, and decide.
+    """Look at the suspect labels of a run, and decide.
 
-    The page is served to this machine only, under an address nobody can guess. Every decision is on the disk at once,
-    in decisions.sqlite of the run folder, with its history. Ctrl-C ends it; start it again to go on.
+    One by one or as a grid, in a page that is served to this machine only, under an address nobody can guess. Every
+    decision is on the disk at once, in decisions.sqlite of the run folder, with its history. Ctrl-C ends it; start it
+    again to go on.
 
     \b
     marvel review runs/mine

@@ -21,8 +21,8 @@ guesses do not pile up in the classes that were learnt first. r rises from 0 to 
 generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
 Accuracy is the teacher's.
 
-`over` is 1: every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up, where much of what is learnt may be wrong,
-and comes to its own with r.
+`over` is 1: every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in
+the warm-up, where much of what is learnt may be wrong, and comes to its own with r.
 
 Departures from the form that was tried first. It was set by hand for each noise (a warm-up of 10 to 25 epochs, `over` 1
 or 2, `tau` 0 or 0.8, a learning rate of 0.02 or 0.03); here one setting is for all. The warm-up ends where the share of
