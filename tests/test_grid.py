@@ -35,7 +35,7 @@ def test_every_method_is_there_and_every_run_can_be_built(noise: str) -> None:
     for config in configs:
         run = Run(config.but(device="cpu"), data=DATA)
         found = run.config
-        lr = 0.02 if found.method == "marvel-semi" else 0.1
+        lr = 0.06 if found.method == "marvel-semi" else 0.1
         assert (found.network, found.lr, found.weight_decay, found.rate) == ("resnet32", lr, 2e-4, 0.4)
         if found.method == "l_dmi":
             assert (found.epochs, found.batch) == (40, 256)
