@@ -1,7 +1,8 @@
 """Wrong labels found by one run of `marvel clean`, beside confident learning's five-fold cross-validation.
 
-Same network, same epochs, same schedule; ours has its canaries besides, which are left out of the judgement. Known for
-a single ResNet-32 ranked by its mean margin, and published for confident learning with ResNet-18 and five folds:
+Same network, same epochs, same schedule; ours has its canaries besides, which are left out of the judgement. The aims
+are of longer training: one ResNet-32 ranked by its mean margin, as first tried, and confident learning with ResNet-18,
+from the five-fold probabilities that cleanlab publishes for CIFAR-10N:
 
                       mean margin: AUROC, AP, best F1     confident learning
     human, worst              .973  .963  .891             .967  .953  .885

@@ -54,7 +54,7 @@ OFTEN = (0.5, 2.0)
 """How much more often what is kept is drawn; 1 is the default. Smaller problems disagree on what is best."""
 TRIED: dict[str, dict[str, Any]] = {
     "symmetric 80%": {"lr": 0.02, "options": {"warmup": 25, "over": 2.0, "tau": 0.0}},
-    "worst": {"lr": 0.03, "options": {"warmup": 10, "over": 1.0, "tau": 0.8}},
+    "worst": {"lr": 0.03, "options": {"warmup": 10, "over": 1.0, "tau": 0.8, "gentle": 0.03}},
     "symmetric-inclusive 80%": {"lr": 0.02, "options": {"warmup": 15, "over": 2.0, "tau": 0.0}},
 }
 

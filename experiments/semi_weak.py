@@ -3,9 +3,9 @@
     python experiments/semi_weak.py                     about an hour of one CPU core
     python -m marvel.report.tables docs/marvel-semi.md
 
-The network does not get far on these images even with right labels, so that the guesses are much worse than the labels
-that are kept. 50 epochs, batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise,
-one seed. `over` says how often what is kept is drawn, 1 being the default.
+The network is too small to memorise much, and its guesses are much worse than the labels that are kept. 50 epochs,
+batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise, one seed. `over` says how
+often what is kept is drawn, 1 being the default.
 """
 
 import argparse

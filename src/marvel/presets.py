@@ -24,7 +24,7 @@ class Preset:
         return "auto" if method == "marvel-semi" else self.warmup
 
     def lr_for(self, method: str) -> float:
-        """marvel-semi has less in its warm-up; what follows took 0.06 best, of 0.02, 0.06 and 0.1 on CIFAR-10N."""
+        """marvel-semi has less in its warm-up, and no more than this after it: docs/marvel-semi.md says why."""
         return min(self.lr, 0.06) if method == "marvel-semi" else self.lr
 
     def schedule_for(self, method: str) -> str:

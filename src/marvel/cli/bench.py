@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -19,7 +19,10 @@ from marvel.stopping import gently
 if TYPE_CHECKING:
     from marvel.config import Config
     from marvel.engines import Engine, Shown
-    from marvel.experiment import Experiment
+    from marvel.experiment import Cell, Experiment
+
+    Places: TypeAlias = dict[str, tuple[Experiment, Cell]]
+    """By run, whatever its seed."""
 
 FAILED, LEFT, INTERRUPTED = 1, 3, 130
 """Exit codes: some runs failed; time was over before all were done; Ctrl-C."""
@@ -104,12 +107,13 @@ def bench(
     wanted = None if seeds is None else asked.numbers(seeds)
     configs = sorted(left((run for one in found for run in one.runs(wanted)), ()), key=lambda run: run.seed)
     configs = configs if shard is None else asked.shard(configs, shard)
-    file_of = _files(found, results)
+    places = _places(found)
+    file_of = _files(places, results)
     files = list(dict.fromkeys(map(file_of, configs)))
     told = _as_told(configs, flag_values(given), checkpoint_every)
     done = {run for folder in {file.parent for file in files} for run in by_run(folder)}
     todo = _longest_first(left(told, done))
-    names = _names(found, todo)
+    names = _names(places, todo, len(found) > 1)
     if dry_run:
         _say_what_would_be_run(found, names, len(configs), todo, as_json)
         return
@@ -147,17 +151,24 @@ def bench(
         raise typer.Exit(INTERRUPTED if stop() else FAILED if board.failed else LEFT)
 
 
-def _files(experiments: "Sequence[Experiment]", results: Path | None) -> "Callable[[Config], Path]":
-    """Where the record of a run goes: as told, or to the file of the first experiment that asks for it."""
+def _places(experiments: "Sequence[Experiment]") -> "Places":
+    """The first experiment that asks for a run, and the cell that is its place there."""
+    from marvel.results import identity, whatever_seed
+
+    places: Places = {}
+    for experiment in experiments:
+        for cell in experiment.cells:
+            places.setdefault(whatever_seed(identity(cell.config)), (experiment, cell))
+    return places
+
+
+def _files(places: "Places", results: Path | None) -> "Callable[[Config], Path]":
+    """Where the record of a run goes: as told, or to the file of the experiment that asks for it."""
     from marvel.results import identity, whatever_seed
 
     if results is not None and results.suffix != ".jsonl":
         raise InvalidInput(f"the file of records should be named *.jsonl, got {results}")
-    homes: dict[str, Path] = {}
-    for experiment in experiments:
-        for cell in experiment.cells:
-            homes.setdefault(whatever_seed(identity(cell.config)), Path("results") / f"{experiment.name}.jsonl")
-    return lambda config: results or homes[whatever_seed(identity(config))]
+    return lambda config: results or Path("results") / f"{places[whatever_seed(identity(config))][0].name}.jsonl"
 
 
 def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_every: int | None) -> "list[Config]":
@@ -233,18 +244,17 @@ def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:
 # ------------------------------------------------------------ what is said
 
 
-def _names(experiments: "Sequence[Experiment]", todo: "Sequence[Config]") -> dict[str, str]:
-    """What to call each run: its place in the table, and its seed."""
+def _names(places: "Places", todo: "Sequence[Config]", several: bool) -> dict[str, str]:
+    """What to call each run: its place in the table, and its seed; the table too, where there are several."""
     from marvel.results import identity, whatever_seed
 
-    places: dict[str, str] = {}
-    for experiment in experiments:
-        of = f"{experiment.name}: " if len(experiments) > 1 else ""
-        for cell in experiment.cells:
-            place = of + ", ".join(filter(None, (cell.group, cell.column, cell.row)))
-            places.setdefault(whatever_seed(identity(cell.config)), place)
-    runs = {identity(config): config.seed for config in todo}
-    return {run: f"{places[whatever_seed(run)]}, seed {seed}" for run, seed in runs.items()}
+    names = {}
+    for config in todo:
+        run = identity(config)
+        experiment, cell = places[whatever_seed(run)]
+        place = ", ".join(filter(None, (cell.group, cell.column, cell.row, f"seed {config.seed}")))
+        names[run] = f"{experiment.name}: {place}" if several else place
+    return names
 
 
 def _costs(todo: "Sequence[Config]") -> dict[str, float]:

@@ -39,7 +39,7 @@ a permutation, as in ordinary training.
 Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
 `guesses=False, back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn with its guess,
 but its label is never believed again. With `span=0, back=None, over=1, guesses=False, alpha=0, spread=0`,
-`by_weight=False` and `warmup_cost="ce"` it is MARVEL.
+`by_weight=False, warmup_cost="ce"` and `gentle` no less than the learning rate it is MARVEL.
 """
 
 from collections.abc import Iterable
