@@ -50,8 +50,8 @@ ACCURACY = {
 DETECTION = {"detection_auroc": (98.3, 99.0), "detection_ap": (97.6, 98.5)}
 """Floor and aim, in percent, set before this form was run: test accuracy by noise, and finding the wrong labels of
 CIFAR-10N worst."""
-OFTEN = (0.5, 2.0)
-"""How much more often what is kept is drawn; 1 is the default. Smaller problems disagree on what is best."""
+OFTEN = (1.0, 2.0)
+"""How much more often what is kept is drawn, by hand; the default gives it half of the draws."""
 TRIED: dict[str, dict[str, Any]] = {
     "symmetric 80%": {"lr": 0.02, "options": {"warmup": 25, "over": 2.0, "tau": 0.0}},
     "worst": {"lr": 0.03, "options": {"warmup": 10, "over": 1.0, "tau": 0.8, "gentle": 0.03}},
@@ -73,20 +73,20 @@ def cells() -> list[Cell]:
         where = [*list(NOISES)[:2], *(("symmetric 20%", "clean") if row == NO_REMOVAL else ())]
         found += [Cell(RESNET18, at, row, config("marvel-semi", **NOISES[at], options=options)) for at in where]
     found += [
-        Cell(RESNET18, at, f"{OURS}, as first tried", config("marvel-semi", **NOISES[at], **settings))
+        Cell(RESNET18, at, "as first tried", config("marvel-semi", **NOISES[at], **settings))
         for at, settings in TRIED.items()
     ]
     for over in OFTEN:
         found += [
             Cell(RESNET18, at, f"over {over:g}", config("marvel-semi", **NOISES[at], options={"over": over}))
-            for at in list(NOISES)[:2]
+            for at in list(NOISES)[:1]
         ]
     for method, row in NAMES.items():
         for name, noise in NOISES.items():
             own = on_budget(method, "cifar10", noise.get("noise", "human"), noise.get("rate", 0.0))
             found.append(Cell(RESNET18, name, row, config(method, **noise, **own)))
     noise = NOISES["symmetric 80%"]
-    found.append(Cell(RESNET18, "symmetric 80%", f"{OURS}, 300 epochs", config("marvel-semi", **noise, epochs=300)))
+    found.append(Cell(RESNET18, "symmetric 80%", "300 epochs", config("marvel-semi", **noise, epochs=300)))
     small = {"network": "resnet32", "epochs": 120}
     found.append(Cell(RESNET32, "symmetric 80%", OURS, config("marvel-semi", **noise, **small)))
     found.append(

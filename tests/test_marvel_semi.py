@@ -125,7 +125,7 @@ margin = st.one_of(st.none(), st.sampled_from([-1.0, -1e-6, 0.0, 1e-6, 1.0]))
 def test_a_history_of_leaving_and_returning(
     history: list[list[float | None]], warm: int, wait: int, back: int | None
 ) -> None:
-    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, back=back, ramp=2)
+    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, back=back, ramp=2, over=1.0)
     for epoch in range(len(history[0])):
         seen = [margins[epoch] for margins in history]
         mask = torch.tensor([m is not None for m in seen])
@@ -219,6 +219,18 @@ def test_over_says_how_much_more_often_a_kept_instance_is_drawn(kept: int, over:
     assert float(counts[:kept].mean() / counts[kept:].mean()) == pytest.approx(over, rel=0.05)
 
 
+@pytest.mark.parametrize(("kept", "over"), [(40, 1.0), (25, 1.0), (10, 4.0), (1, 49.0)])
+def test_kept_instances_have_half_of_the_draws(kept: int, over: float) -> None:
+    n = 50
+    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1)
+    criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
+    criterion.listen(torch.randn(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
+    criterion.step()
+    assert int(criterion.removed.sum()) == n - kept
+    assert float(criterion.over) == pytest.approx(over) and criterion.chosen["over"] == pytest.approx(over)
+    assert float(criterion.used[:kept].sum() / criterion.used.sum()) == pytest.approx(max(0.5, kept / n))
+
+
 def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
     criterion = MarvelSemi(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4)
     logits = torch.tensor([[0.0, 0.0], [0.0, 0.1], [0.0, 2.0], [5.0, 0.0]])
@@ -263,6 +275,7 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
     [
         {"over": 0.0},
         {"over": 2000.0},
+        {"over": "much"},
         {"tau": 1.5},
         {"back": 0},
         {"back": 200},
@@ -410,7 +423,7 @@ def test_what_the_run_tells_of_those_that_returned(tmp_path: Any) -> None:
     right = columns["suggested"] == columns["clean"]
     assert run.record["final"]["suggestion_accuracy"] == pytest.approx(right[wrong_and_out].mean())
     assert run.record["final"]["suggestion_accuracy"] > 0.8
-    assert run.record["chosen"] == {"wait": 1, "warmup": 2}
+    assert run.record["chosen"] == {"wait": 1, "warmup": 2, "over": round(float(method.over), 4)}
     guess = method.guess.argmax(1).numpy()
     assert (columns["suggested"] == np.where(guess == columns["given"], -1, guess)).all()
 

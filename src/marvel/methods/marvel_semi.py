@@ -21,12 +21,14 @@ guesses do not pile up in the classes that were learnt first. r rises from 0 to 
 generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
 Accuracy is the teacher's.
 
-`over` is 1: every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in
-the warm-up, where much of what is learnt may be wrong, and comes to its own with r.
+`over` is as much as the kept instances need for half of the draws: 1 while they are half of all or more, when every
+instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up, where
+much of what is learnt may be wrong, and comes to its own with r.
 
 Departures from the form that was tried first. It was set by hand for each noise (a warm-up of 10 to 25 epochs, `over` 1
 or 2, `tau` 0 or 0.8, a learning rate of 0.02 or 0.03); here one setting is for all. The warm-up ends where the share of
-positive margins stops rising fast (as in `marvel`), within a twelfth to a quarter of the epochs; the rest is fixed.
+positive margins stops rising fast (as in `marvel`), within a twelfth to a quarter of the epochs; `over` follows from
+how many are kept; the rest is fixed.
 
 It was tried on CIFAR-10 alone; here classes may be of any size, and epochs of any number of steps:
 - s stands where the uniform distribution did.
@@ -55,6 +57,8 @@ from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
 from marvel.methods.mixup import blend, pair
 
+HALF = 0.5
+"""The share of the draws that kept instances have at least, with `over="auto"`."""
 SETTLING = 5
 """Epochs over which the average's reach grows to its span."""
 
@@ -77,8 +81,8 @@ class MarvelSemi(Marvel):
 
     `warmup`: epochs, or "auto"; `wait`: negative margins in a row until an instance is removed; `back`: positive ones
     until it is kept again, None: never.
-    `over`: how much more often a kept instance is drawn than a removed one; `tau`: how sure a guess must be to be
-    drawn at all; `ramp`: epochs until guesses are drawn in full.
+    `over`: how much more often a kept instance is drawn than a removed one, or "auto"; `tau`: how sure a guess must be
+    to be drawn at all; `ramp`: epochs until guesses are drawn in full.
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: whether removed
     instances are seen in strong views.
@@ -98,6 +102,7 @@ class MarvelSemi(Marvel):
     predicted: Tensor  # (classes,) this epoch's predictions, summed
     given: Tensor  # (classes,) this epoch's labels, counted
     trust: Tensor  # 0-d, r / over
+    over: Tensor  # 0-d
     slowness: Tensor  # 0-d, the decay of the average
 
     def __init__(
@@ -109,7 +114,7 @@ class MarvelSemi(Marvel):
         warmup: int | str = "auto",
         wait: int | str = 3,
         back: int | None = 3,
-        over: float = 1.0,
+        over: float | str = "auto",
         tau: float = 0.0,
         ramp: int = 10,
         span: float = 1.25,
@@ -124,10 +129,10 @@ class MarvelSemi(Marvel):
         by_weight: bool = True,
     ) -> None:
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost)
-        if not 0.01 <= over <= 1000 or not 0 <= tau <= 1 or gentle <= 0:
-            raise InvalidInput(
-                f"marvel-semi wants over in [0.01, 1000], tau in [0, 1] and gentle > 0, got {over}, {tau} and {gentle}"
-            )
+        if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
+            raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
+        if not 0 <= tau <= 1 or gentle <= 0:
+            raise InvalidInput(f"marvel-semi wants tau in [0, 1] and gentle > 0, got {tau} and {gentle}")
         if back is not None and not 1 <= back <= LONGEST:
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
         if ramp < 1 or span < 0 or temperature <= 0 or spread < 0 or not (alpha == 0 or 0.01 <= alpha <= 10_000):
@@ -135,7 +140,7 @@ class MarvelSemi(Marvel):
                 "marvel-semi wants ramp >= 1, span >= 0, temperature > 0, spread >= 0, and alpha 0 or in "
                 f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
             )
-        self.back, self.over, self.tau, self.ramp, self.gentle = back, over, tau, ramp, gentle
+        self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.removal, self.guesses, self.by_weight = removal, guesses, by_weight
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
@@ -147,6 +152,7 @@ class MarvelSemi(Marvel):
         self.remember("predicted", torch.zeros(classes), each_epoch=True)
         self.remember("given", torch.zeros(classes), each_epoch=True)
         self.remember("trust", torch.tensor(0.0))
+        self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
 
     # ------------------------------------------------------------ an epoch
@@ -242,7 +248,7 @@ class MarvelSemi(Marvel):
         sure = (self.guess.amax(1) > self.tau).float() * self.guesses
         weight = torch.where(seen.mask, sure, weight)
         self.weight = torch.where(self.removed, weight, 1)
-        self.trust.fill_(self.ramped(self.epoch + 1) / self.over)
+        self.share_out()
 
     def change_sides(self, seen: Seen) -> None:
         """`streak` counts the margins in a row that speak against where an instance stands; enough of them move it."""
@@ -255,6 +261,13 @@ class MarvelSemi(Marvel):
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
         self.streak = torch.where(leaves | returns, 0, streak)
+
+    def share_out(self) -> None:
+        """How often guesses are drawn in the next epoch."""
+        guessed, kept = torch.where(self.removed, self.weight, 0).sum(), (~self.removed).sum()
+        if self.auto_over:
+            self.over = (guessed / kept.clamp(min=1) * HALF / (1 - HALF)).clamp(min=1)
+        self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
         super().look_for_plateau(seen)
@@ -283,3 +296,8 @@ class MarvelSemi(Marvel):
     @property
     def competitor(self) -> Tensor:
         return self.favoured
+
+    @property
+    def chosen(self) -> dict[str, float]:
+        found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
+        return super().chosen | found
