@@ -41,7 +41,7 @@ class Plain:
     def weak(self, x: Tensor, u: Tensor) -> Tensor:
         return x
 
-    def strong(self, x: Tensor, u: Tensor) -> Tensor:
+    def strong(self, x: Tensor, u: Tensor, strength: float) -> Tensor:
         return x
 
 

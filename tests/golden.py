@@ -55,7 +55,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "marvel-semi": [
         {"warmup": 1, "wait": 1, "by_weight": False, "tau": 0.4, "over": 2.0},
         {"warmup": 1, "wait": 1, "guesses": False, "back": None},
-        {"warmup": 1, "removal": False, "strong": False},
+        {"warmup": 1, "removal": False, "strong": 0.5},
     ],
     "mentornet": [{"form": "dd", "percentile": 0.6, "labelled": 0.5, "mentor_steps": 100}],
     "npcl": [{"burn_in": 1, "threshold": "batch"}],

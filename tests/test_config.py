@@ -111,6 +111,21 @@ def test_bad_values_give_a_clear_line(values: dict[str, Any], said: str) -> None
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"epochs": "3"}, "epochs must be a whole number, got '3'"),
+        ({"batch": 64.5}, "batch must be a whole number, got 64.5"),
+        ({"lr": "0.1"}, "lr must be a number, got '0.1'"),
+        ({"seed": True}, "seed must be a whole number, got True"),
+    ],
+)
+def test_the_dataclass_refuses_what_is_no_number(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Config(**settings)
+    assert str(caught.value) == said
+
+
 def test_the_dataclass_refuses_parameters_the_method_does_not_have() -> None:
     with pytest.raises(UnknownName, match="no parameter of ce 'wait'"):
         Config(method="ce", options={"wait": 3})

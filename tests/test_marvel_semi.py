@@ -219,8 +219,8 @@ def test_over_says_how_much_more_often_a_kept_instance_is_drawn(kept: int, over:
     assert float(counts[:kept].mean() / counts[kept:].mean()) == pytest.approx(over, rel=0.05)
 
 
-@pytest.mark.parametrize(("kept", "over"), [(40, 1.0), (25, 1.0), (10, 4.0), (1, 49.0)])
-def test_kept_instances_have_half_of_the_draws(kept: int, over: float) -> None:
+@pytest.mark.parametrize(("kept", "over"), [(40, 1.0), (20, 1.0), (10, 2.0), (1, 24.5)])
+def test_kept_instances_have_a_third_of_the_draws(kept: int, over: float) -> None:
     n = 50
     criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1)
     criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
@@ -228,7 +228,7 @@ def test_kept_instances_have_half_of_the_draws(kept: int, over: float) -> None:
     criterion.step()
     assert int(criterion.removed.sum()) == n - kept
     assert float(criterion.over) == pytest.approx(over) and criterion.chosen["over"] == pytest.approx(over)
-    assert float(criterion.used[:kept].sum() / criterion.used.sum()) == pytest.approx(max(0.5, kept / n))
+    assert float(criterion.used[:kept].sum() / criterion.used.sum()) == pytest.approx(max(1 / 3, kept / n))
 
 
 def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
@@ -282,6 +282,7 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
         {"span": -1.0},
         {"alpha": 0.001},
         {"gentle": 0.0},
+        {"strong": 2.0},
     ],
 )
 def test_what_it_refuses(options: dict[str, Any]) -> None:
@@ -301,7 +302,7 @@ class Doubled:
     def weak(self, x: Tensor, u: Tensor) -> Tensor:
         return x
 
-    def strong(self, x: Tensor, u: Tensor) -> Tensor:
+    def strong(self, x: Tensor, u: Tensor, strength: float) -> Tensor:
         return 2 * x
 
 

@@ -139,6 +139,30 @@ def test_strong_shifts_by_an_eighth_at_most() -> None:
     assert (brightest // 16, brightest % 16) == (10, 6)
 
 
+@pytest.mark.parametrize("shape", [(3, 16, 16), (7,)])
+def test_strong_without_strength_is_the_weak_view(shape: tuple[int, ...]) -> None:
+    image = len(shape) == 3
+    views = Views(*((MEAN, STD, "crop-flip") if image else ((0.0,) * 7, (1.0,) * 7, "none")), shape)
+    x = images(8, shape) if image else torch.randn(8, *shape)
+    u = uniforms(8, views.strong_uniforms)
+    weak = views.weak(x, u[:, : views.weak_uniforms])
+    torch.testing.assert_close(views.strong(x, u, 0.0), weak, atol=2e-4, rtol=0)
+    assert not torch.allclose(views.strong(x, u, 0.1), weak, atol=1e-2)
+
+
+def test_half_the_strength_is_half_of_every_change() -> None:
+    """A uniform at a quarter of the way in full does what one at the end does at half strength; the square is half."""
+    views = Views((0.0,), (1.0,), "none", (1, 24, 24))
+    x, u = images(1, (1, 24, 24)), torch.full((1, views.strong_uniforms), 0.5)
+    u[0, :-2], u[0, -2:] = 1.0, 0.5
+    half = views.strong(x, u, 0.5)
+    u[0, :-2] = 0.75
+    full = views.strong(x, u)
+    torch.testing.assert_close(half[:, :, 2:5], full[:, :, 2:5], atol=1e-4, rtol=0)
+    assert int((half[0, 0, 9:15, 9:15] == 0).sum()) == 36 and int((full[0, 0, 6:18, 6:18] == 0).sum()) == 144
+    assert int((half[0, 0, 8, 9:15] == 0).sum()) == 0
+
+
 def test_strong_of_vectors_adds_gaussian_noise_and_drops_features() -> None:
     m, features = 4000, 7
     mean, std = tuple(range(features)), tuple(0.5 + i for i in range(features))

@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 def setting(default: Any, help: str) -> Any:
     """A field with the line that `--help` prints."""
     return field(default=default, metadata={"help": help})
+
+
+WHOLE = ("epochs", "batch", "seed", "threads", "workers", "size", "checkpoint_every", "checkpoint_every_steps")
+REAL = ("rate", "lr", "momentum", "weight_decay", "hold_out")
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,11 @@ class Config:
             raise InvalidInput("protocol 'validation' needs a validation set: add --hold-out 0.1")
 
     def _check_numbers(self) -> None:
+        for names, kind, said in ((WHOLE, Integral, "a whole number"), (REAL, Real, "a number")):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                    raise InvalidInput(f"{name} must be {said}, got {value!r}")
         for name, least in (
             ("epochs", 1),
             ("batch", 2),

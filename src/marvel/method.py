@@ -64,7 +64,7 @@ class Viewer(Protocol):
     strong_uniforms: int
 
     def weak(self, x: Tensor, u: Tensor) -> Tensor: ...
-    def strong(self, x: Tensor, u: Tensor) -> Tensor: ...
+    def strong(self, x: Tensor, u: Tensor, strength: float) -> Tensor: ...
 
 
 class Batch:
@@ -94,9 +94,9 @@ class Batch:
         """A new weakly augmented view: crop and flip where the data has them."""
         return self.views.weak(self.raw, self.uniform(self.views.weak_uniforms))
 
-    def strong(self) -> Tensor:
-        """A new strongly augmented view."""
-        return self.views.strong(self.raw, self.uniform(self.views.strong_uniforms))
+    def strong(self, strength: float = 1.0) -> Tensor:
+        """A new strongly augmented view; a strength of 1 is full, and 0 leaves the weak view."""
+        return self.views.strong(self.raw, self.uniform(self.views.strong_uniforms), strength)
 
     def everyone(self, *columns: Tensor) -> tuple[Tensor, ...]:
         """The rows of all processes, in their order, for what is decided or mixed over the global batch."""

@@ -13,17 +13,17 @@ def methods(as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
         return
-    headings = ["method", "paper", "parameters", "changes, works in"]
+    headings = ["method", "paper", "parameters"]
     rows = []
     for method in found:
         parameters = [p["name"] if p["required"] else f"{p['name']}={p['default']}" for p in method["parameters"]]
         needs = [f"needs {', '.join(method['needs'])}"] if method["needs"] else []
+        changes = ", ".join(method["overrides"]) or "nothing"
         rows.append(
             [
                 f"{method['key']}\n{method['class']}",
                 "\n".join([method["paper"], *needs]),
-                " ".join(parameters),
-                "\n".join([" ".join(method["overrides"]) or "nothing", method["works_in"]]),
+                "\n".join([*([" ".join(parameters)] if parameters else []), f"changes {changes}", method["works_in"]]),
             ]
         )
     print_table(headings, rows, lines=True)

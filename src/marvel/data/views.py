@@ -35,7 +35,8 @@ class Views:
     strong  images: the weak view, then a random rotation (up to 30 degrees), shear (0.3) and shift (an eighth of the
             side) in one resampling, brightness, contrast and (with three channels) saturation changed by factors
             in 0.6..1.4, and a square of half the shorter side, centred anywhere, set to the mean.
-            vectors: Gaussian noise of a tenth of each feature's deviation, and a tenth of the features set to the mean
+            vectors: Gaussian noise of a tenth of each feature's deviation, and a tenth of the features set to the mean.
+            All this in full; a `strength` of a half halves every one of these numbers, and 0 leaves the weak view
 
     `weak_uniforms` and `strong_uniforms` say how many uniform numbers an instance needs for each.
     """
@@ -78,17 +79,17 @@ class Views:
         self._check(x, u, self.weak_uniforms)
         return self.plain(self._crop_flip(x, u))
 
-    def strong(self, x: Tensor, u: Tensor) -> Tensor:
+    def strong(self, x: Tensor, u: Tensor, strength: float = 1.0) -> Tensor:
         self._check(x, u, self.strong_uniforms)
         if not self.image:
-            return self._disturb(self.plain(x), u)
+            return self._disturb(self.plain(x), u, strength)
         first = self.weak_uniforms
         weak, affine, colour, square = u[:, :first], u[:, first : first + 4], u[:, first + 4 : -2], u[:, -2:]
-        moved = _affine(_unit(self._crop_flip(x, weak)), affine)
-        coloured = _recolour(moved, colour)
+        moved = _affine(_unit(self._crop_flip(x, weak)), affine, strength)
+        coloured = _recolour(moved, colour, strength)
         if x.dtype == torch.uint8:
             coloured = coloured.clamp(0, 1)
-        return _cut_out(self.plain(coloured), square)
+        return _cut_out(self.plain(coloured), square, strength)
 
     def _check(self, x: Tensor, u: Tensor, uniforms: int) -> None:
         if x.shape[1:] != self.shape or u.shape != (len(x), uniforms):
@@ -113,14 +114,14 @@ class Views:
         channel = torch.arange(channels, device=x.device).view(1, channels, 1, 1)
         return padded[instance, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
-    def _disturb(self, x: Tensor, u: Tensor) -> Tensor:
+    def _disturb(self, x: Tensor, u: Tensor, strength: float) -> Tensor:
         """Noise by Box and Muller's transform, whose two results per pair of uniforms are both used."""
         features = x.shape[1]
         pairs = math.ceil(features / 2)
         radius = (-2 * torch.log1p(-u[:, :pairs])).sqrt()
         angle = 2 * math.pi * u[:, pairs : 2 * pairs]
         noise = torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :features]
-        return (x + NOISE * noise).masked_fill(u[:, 2 * pairs :] < DROP, 0.0)
+        return (x + strength * NOISE * noise).masked_fill(u[:, 2 * pairs :] < strength * DROP, 0.0)
 
 
 def _unit(x: Tensor) -> Tensor:
@@ -133,12 +134,12 @@ def _around(u: Tensor, reach: float) -> Tensor:
     return (2 * u - 1) * reach
 
 
-def _affine(x: Tensor, u: Tensor) -> Tensor:
+def _affine(x: Tensor, u: Tensor, strength: float) -> Tensor:
     """Rotates, shears and shifts each image about its centre; what comes in from outside is black."""
     height, width = x.shape[2:]
-    angle, shear = _around(u[:, 0], ROTATE), _around(u[:, 1], SHEAR)
+    angle, shear = _around(u[:, 0], strength * ROTATE), _around(u[:, 1], strength * SHEAR)
     cos, sin = angle.cos(), angle.sin()
-    shift = _around(u[:, 2:], 2 * SHIFT)  # the grid's coordinates run over a length of 2
+    shift = _around(u[:, 2:], strength * 2 * SHIFT)  # the grid's coordinates run over a length of 2
     # The grid is scaled to a square; the ratios keep a rotation a rotation where the image is none.
     along = (cos, (cos * shear - sin) * (height / width), shift[:, 0])
     down = (sin * (width / height), sin * shear + cos, shift[:, 1])
@@ -150,18 +151,18 @@ def _affine(x: Tensor, u: Tensor) -> Tensor:
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def _recolour(x: Tensor, u: Tensor) -> Tensor:
+def _recolour(x: Tensor, u: Tensor, strength: float) -> Tensor:
     """Brightness about black, contrast about the image's mean, saturation about each pixel's grey."""
-    factor = 1 + _around(u, COLOUR)[:, :, None, None, None]
+    factor = 1 + _around(u, strength * COLOUR)[:, :, None, None, None]
     x = x * factor[:, 0]
     x = torch.lerp(x.mean(dim=(1, 2, 3), keepdim=True), x, factor[:, 1])
     return x if u.shape[1] == 2 else torch.lerp(x.mean(dim=1, keepdim=True), x, factor[:, 2])
 
 
-def _cut_out(x: Tensor, u: Tensor) -> Tensor:
-    """Sets a square of half the shorter side to 0, the mean; part of it may lie outside."""
+def _cut_out(x: Tensor, u: Tensor, strength: float) -> Tensor:
+    """Sets a square of half the shorter side, at full strength, to 0, the mean; part of it may lie outside."""
     height, width = x.shape[2:]
-    reach = min(height, width) / 4
+    reach = strength * min(height, width) / 4
     row = torch.arange(height, device=x.device) + 0.5
     column = torch.arange(width, device=x.device) + 0.5
     inside_rows = (row - u[:, 0, None] * height).abs() < reach

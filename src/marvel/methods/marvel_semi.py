@@ -21,9 +21,9 @@ guesses do not pile up in the classes that were learnt first. r rises from 0 to 
 generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
 Accuracy is the teacher's.
 
-`over` is as much as the kept instances need for half of the draws: 1 while they are half of all or more, when every
-instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up, where
-much of what is learnt may be wrong, and comes to its own with r.
+`over` is as much as the kept instances need for a third of the draws: 1 while they are a third of all or more, when
+every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up,
+where much of what is learnt may be wrong, and comes to its own with r.
 
 Departures from the form that was tried first. It was set by hand for each noise (a warm-up of 10 to 25 epochs, `over` 1
 or 2, `tau` 0 or 0.8, a learning rate of 0.02 or 0.03); here one setting is for all. The warm-up ends where the share of
@@ -57,7 +57,7 @@ from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
 from marvel.methods.mixup import blend, pair
 
-HALF = 0.5
+THIRD = 1 / 3
 """The share of the draws that kept instances have at least, with `over="auto"`."""
 SETTLING = 5
 """Epochs over which the average's reach grows to its span."""
@@ -84,8 +84,8 @@ class MarvelSemi(Marvel):
     `over`: how much more often a kept instance is drawn than a removed one, or "auto"; `tau`: how sure a guess must be
     to be drawn at all; `ramp`: epochs until guesses are drawn in full.
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
-    `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: whether removed
-    instances are seen in strong views.
+    `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: how strong the views are
+    that removed instances are seen in, 1 in full and 0 weak ones.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -122,7 +122,7 @@ class MarvelSemi(Marvel):
         alpha: float = 1.0,
         spread: float = 1.0,
         warmup_cost: str | Cost = "gce",
-        strong: bool = True,
+        strong: float = 1.0,
         gentle: float = 0.02,
         removal: bool = True,
         guesses: bool = True,
@@ -131,8 +131,10 @@ class MarvelSemi(Marvel):
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost)
         if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
             raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
-        if not 0 <= tau <= 1 or gentle <= 0:
-            raise InvalidInput(f"marvel-semi wants tau in [0, 1] and gentle > 0, got {tau} and {gentle}")
+        if not 0 <= tau <= 1 or not 0 <= strong <= 1 or gentle <= 0:
+            raise InvalidInput(
+                f"marvel-semi wants tau and strong in [0, 1] and gentle > 0, got {tau}, {strong} and {gentle}"
+            )
         if back is not None and not 1 <= back <= LONGEST:
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
         if ramp < 1 or span < 0 or temperature <= 0 or spread < 0 or not (alpha == 0 or 0.01 <= alpha <= 10_000):
@@ -184,9 +186,9 @@ class MarvelSemi(Marvel):
         shown, learnt = batches[0], batches[-1]
         index, y, warm = learnt.index, learnt.y, self.clock <= self.warm
         x, worth = learnt.x, self.used[index] if shown is learnt else torch.ones_like(y, dtype=torch.float32)
-        if self.strong and self.guesses:
+        if self.strong > 0 and self.guesses:
             unlabelled = self.removed_at[index] > 0
-            x = torch.where(unlabelled.view(-1, *[1] * (x.ndim - 1)), learnt.strong(), x)
+            x = torch.where(unlabelled.view(-1, *[1] * (x.ndim - 1)), learnt.strong(self.strong), x)
         other_index, other_y, share = index, y, torch.ones_like(worth)
         if self.alpha > 0:
             partner, share = pair(learnt, self.alpha)
@@ -266,7 +268,7 @@ class MarvelSemi(Marvel):
         """How often guesses are drawn in the next epoch."""
         guessed, kept = torch.where(self.removed, self.weight, 0).sum(), (~self.removed).sum()
         if self.auto_over:
-            self.over = (guessed / kept.clamp(min=1) * HALF / (1 - HALF)).clamp(min=1)
+            self.over = (guessed / kept.clamp(min=1) * THIRD / (1 - THIRD)).clamp(min=1)
         self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
