@@ -55,10 +55,11 @@ PARTS: dict[str, dict[str, Any]] = {
     "over 2": {"over": 2.0},
     "strong 0.5": {"strong": 0.5},
     "no strong views": {"strong": 0.0},
+    "the warm-up counts": {"count_warmup": True},
     "gentle 0.06": {"gentle": 0.06},
 }
-"""One part at a time, by hand: how often what is kept is drawn, how strong the strong views are, and the warm-up's
-learning rate."""
+"""One part at a time, by hand: how often what is kept is drawn, how strong the strong views are, whether margins of the
+warm-up count, and its learning rate."""
 TRIED: dict[str, dict[str, Any]] = {
     "symmetric 80%": {"lr": 0.02, "options": {"warmup": 25, "over": 2.0, "tau": 0.0}},
     "worst": {"lr": 0.03, "options": {"warmup": 10, "over": 1.0, "tau": 0.8, "gentle": 0.03}},

@@ -95,15 +95,17 @@ def test_every_part_of_its_own_makes_a_difference(option: str) -> None:
 # ------------------------------------------------------------ the ledger
 
 
-def brute(history: list[list[float | None]], warm: int, wait: int, back: int | None) -> list[tuple[int, int]]:
+def brute(
+    history: list[list[float | None]], warm: int, wait: int, back: int | None, count: bool
+) -> list[tuple[int, int]]:
     """(removed at, returned at) of each instance, from all its margins, read anew after every epoch."""
     found = []
     for margins in history:
         removed_at = returned_at = 0
-        for epoch in range(warm + 1, len(margins) + 1):
+        for epoch in range(max(1, warm) if count else warm + 1, len(margins) + 1):
             if margins[epoch - 1] is None:
                 continue
-            seen = [m for m in margins[warm:epoch] if m is not None]
+            seen = [m for m in margins[0 if count else warm : epoch] if m is not None]
             if not removed_at and len(seen) >= wait and all(m < 0 for m in seen[-wait:]):
                 removed_at = epoch
             elif removed_at and back is not None and len(seen) >= back and all(m > 0 for m in seen[-back:]):
@@ -121,11 +123,13 @@ margin = st.one_of(st.none(), st.sampled_from([-1.0, -1e-6, 0.0, 1e-6, 1.0]))
     st.integers(0, 3),
     st.integers(1, 3),
     st.one_of(st.none(), st.integers(1, 3)),
+    st.booleans(),
 )
 def test_a_history_of_leaving_and_returning(
-    history: list[list[float | None]], warm: int, wait: int, back: int | None
+    history: list[list[float | None]], warm: int, wait: int, back: int | None, count: bool
 ) -> None:
-    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, back=back, ramp=2, over=1.0)
+    options: dict[str, Any] = {"back": back, "count_warmup": count, "ramp": 2, "over": 1.0}
+    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, **options)
     for epoch in range(len(history[0])):
         seen = [margins[epoch] for margins in history]
         mask = torch.tensor([m is not None for m in seen])
@@ -133,7 +137,7 @@ def test_a_history_of_leaving_and_returning(
         criterion.record(rows, torch.tensor([m for m in seen if m is not None]), torch.zeros_like(rows))
         criterion.listen(torch.zeros(len(rows), CLASSES), torch.zeros_like(rows), rows)
         criterion.step()
-        so_far = brute([margins[: epoch + 1] for margins in history], warm, wait, back)
+        so_far = brute([margins[: epoch + 1] for margins in history], warm, wait, back, count)
         assert list(zip(criterion.removed_at.tolist(), criterion.returned_at.tolist(), strict=True)) == so_far
         kept = [removed_at == 0 for removed_at, _ in so_far]
         assert criterion.weight[torch.tensor(kept)].tolist() == [1] * sum(kept)

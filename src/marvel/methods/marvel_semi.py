@@ -86,6 +86,7 @@ class MarvelSemi(Marvel):
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: how strong the views are
     that removed instances are seen in, 1 in full and 0 weak ones.
+    `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -123,12 +124,13 @@ class MarvelSemi(Marvel):
         spread: float = 1.0,
         warmup_cost: str | Cost = "gce",
         strong: float = 1.0,
+        count_warmup: bool = False,
         gentle: float = 0.02,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
     ) -> None:
-        super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost)
+        super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost, count_warmup=count_warmup)
         if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
             raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
         if not 0 <= tau <= 1 or not 0 <= strong <= 1 or gentle <= 0:
@@ -241,12 +243,15 @@ class MarvelSemi(Marvel):
         weight, visits = self.weight.clone(), self.given.sum()
         self.prior = torch.where(visits > 0, self.predicted / visits, self.prior)
         self.share = torch.where(visits > 0, self.given / visits, self.share)
-        if self.epoch <= self.warm:
-            if self.auto:
-                self.look_for_plateau(seen)
+        warm = self.epoch <= self.warm
+        if warm and self.auto:
+            self.look_for_plateau(seen)
+        if warm and not self.count_warmup:
             return
         if self.removal:
             self.change_sides(seen)
+        if self.epoch < self.warm:
+            return
         sure = (self.guess.amax(1) > self.tau).float() * self.guesses
         weight = torch.where(seen.mask, sure, weight)
         self.weight = torch.where(self.removed, weight, 1)
@@ -257,8 +262,9 @@ class MarvelSemi(Marvel):
         against = torch.where(self.removed, seen.margin > 0, seen.margin < 0)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
-        leaves = seen.mask & ~self.removed & (streak >= self.wait)
-        returns = seen.mask & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
+        moves = seen.mask & (self.epoch >= self.warm)
+        leaves = moves & ~self.removed & (streak >= self.wait)
+        returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
