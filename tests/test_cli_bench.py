@@ -254,12 +254,12 @@ def test_which_engine_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"marvel.engines.{name}", lambda n, name=name: taken.append((name, n)))
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     todo = [Config(seed=seed) for seed in range(5)]
-    monkeypatch.setattr("marvel.run.device_for", lambda name: "cpu")
+    monkeypatch.setattr("marvel.distributed.device_for", lambda name: "cpu")
     for given in (("local", None, None), ("local", 4, None), ("local", None, 7), ("ray", None, None), ("ray", 2, None)):
         engine(*given, todo)
     engine("local", None, None, todo[:1])
     engine("local", None, None, [])
-    monkeypatch.setattr("marvel.run.device_for", lambda name: "cuda:0")
+    monkeypatch.setattr("marvel.distributed.device_for", lambda name: "cuda:0")
     engine("local", None, None, todo)
     engine("local", None, 2, todo)
     assert taken == [

@@ -218,6 +218,23 @@ def test_a_dataset_with_a_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert_same(transformed, plain)
 
 
+@pytest.mark.parametrize("form", [lambda z: z, lambda z: (z,), lambda z: {"loss": z.sum(), "logits": z}])
+def test_whatever_the_model_puts_out(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = bert()
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> Any:
+            return form(self.inner(input_ids, attention_mask).logits)
+
+    plain, wrapped, parts = Spy(), Spy(), of("text")
+    trainer_of(tmp_path, plain, num_train_epochs=1).train()
+    monkeypatch.setitem(globals(), "of", lambda kind: {**parts, "model": Wrapped()})
+    trainer_of(tmp_path, wrapped, num_train_epochs=1).train()
+    assert_same(wrapped, plain)
+
+
 def test_a_trainer_of_ones_own(tmp_path: Path) -> None:
     class Own(Trainer):
         def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -238,6 +255,12 @@ def test_a_trainer_of_ones_own(tmp_path: Path) -> None:
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="of 7 instances, and train_dataset has 44"):
         trainer_of(tmp_path, Marvel(7, 2)).train()
+    with pytest.raises(InvalidInput, match=r"criterion is one of Marvel's, .* got CrossEntropyLoss"):
+        trainer_of(tmp_path, nn.CrossEntropyLoss())  # type: ignore[arg-type]
+    trainer = trainer_of(tmp_path, Spy())
+    trainer.train_dataset = torch.utils.data.TensorDataset(torch.zeros(N, 3), Y)
+    with pytest.raises(InvalidInput, match="items of train_dataset should be dicts, .* got tuple"):
+        trainer.train()
     with pytest.raises(InvalidInput, match="the criterion is the loss"):
         trainer_of(tmp_path, Spy(), label_smoothing_factor=0.1)
     (tmp_path / "checkpoint-1").mkdir()

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,13 @@ def test_dicts_and_mistakes(pl: Any) -> None:
     assert adapter._apart({"index": 1, "x": 2}) == (1, {"x": 2})
     with pytest.raises(InvalidInput, match="wrap the training set in marvel.Indexed"):
         adapter._apart(torch.zeros(3))
+    with pytest.raises(InvalidInput, match=r"got a list of \(90, 6\), \(90,\): wrap the training set"):
+        adapter._apart([torch.zeros(90, 6), torch.zeros(90, dtype=torch.int64)])  # index and labels it has not
+    with pytest.raises(InvalidInput, match="wrap the training set in marvel.Indexed"):
+        trainer(pl, MarvelCallback(feed_index=True)).fit(module(pl, criterion_of()), validation())
+    tokens = UserDict(index=torch.arange(2), x=torch.zeros(2))  # as the batches of a tokenizer are
+    index, rest = adapter._apart(tokens)
+    assert index.tolist() == [0, 1] and isinstance(rest, UserDict) and list(rest) == ["x"] and "index" in tokens
     with pytest.raises(InvalidInput, match="holds 0 criteria"):
         trainer(pl, MarvelCallback()).fit(module(pl, nn.CrossEntropyLoss()), loader())
     with pytest.raises(InvalidInput, match="given no index"):

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas
+import polars
+import pyarrow
 import pytest
 import torch
 from fastapi.testclient import TestClient
@@ -245,6 +247,11 @@ SAME: dict[str, Any] = {
     "a subset": Subset(TensorDataset(X.flip(0), Y.flip(0)), list(range(N))[::-1]),
     "arrays": (X.numpy(), Y.numpy()),
     "a frame": (pandas.DataFrame(X.numpy()), pandas.Series(Y.numpy())),
+    "a frame of polars": (polars.DataFrame(X.numpy()), polars.Series(Y.numpy())),
+    "a table of pyarrow": (polars.DataFrame(X.numpy()).to_arrow(), pyarrow.array(Y.numpy())),
+    "a frame with labels": pandas.DataFrame(X.numpy()).assign(label=Y.numpy()),
+    "polars with labels": polars.DataFrame(X.numpy()).with_columns(target=Y.numpy()),
+    "pyarrow with labels": polars.DataFrame(X.numpy()).with_columns(y=Y.numpy()).to_arrow(),
     "items": Items(),
     "dicts": Items(lambda i: {"x": X[i], "labels": Y[i]}),
     "targets": Targets(),
@@ -287,6 +294,20 @@ def test_names_of_classes_and_columns_and_rows(criterion: Method, tmp_path: Path
     instances = shown(RunFolder(saved.folder))
     assert instances is not None
     assert list(instances.fields(issue.index)) == [f"f{k}" for k in range(FEATURES)]
+
+
+def test_a_series_of_texts(criterion: Method, tmp_path: Path) -> None:
+    texts = pandas.Series([f"text {i}" for i in range(N)], index=range(500, 500 + N))
+    saved = save_run(tmp_path / "run", criterion, (texts, Y.numpy()))
+    issue, instances = saved.issues[0], shown(RunFolder(saved.folder))
+    assert instances is not None and issue.id == str(500 + issue.index)
+    assert list(instances.fields(issue.index).values()) == [f"text {issue.index}"]
+
+
+def test_the_names_of_a_model(criterion: Method, tmp_path: Path) -> None:
+    """`id2label` of Hugging Face's models: the names go by number, whatever the order they are said in."""
+    saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y), classes=dict(reversed([*enumerate(NAMES)])))
+    assert [issue.given for issue in saved.issues] == [NAMES[Y[issue.index]] for issue in saved.issues]
 
 
 def test_huggingface_datasets(criterion: Method, tmp_path: Path) -> None:
@@ -445,6 +466,11 @@ def pixel_of_two(content: bytes | None) -> int:
     [
         (TensorDataset(X[:9], Y[:9]), {}, "is of 90 instances, and the dataset has 9"),
         (iter([]), {}, "a dataset with a length"),
+        ((X[:9], Y), {}, r"is of 90 instances, and of the pair \(x, y\) x has 9 and y 90"),
+        (pandas.DataFrame(X.numpy()), {}, "does not say its labels: .*labels="),
+        ((X, np.where(Y == 1, np.nan, Y)), {}, f"{int((Y == 1).sum())} of 90 are missing, leave these instances out"),
+        ((X, Y.double()), {}, r"float64: \.astype\(int\)"),
+        (TensorDataset(X, Y), {"classes": {"a": 0, "b": 1, "c": 2}}, "0..2 to names"),
         (Items(lambda i: X[i]), {}, "labels="),
         (TensorDataset(X, Y), {"labels": Y[:5]}, r"expected 90 labels, .* got shape \(5,\)"),
         (TensorDataset(X, Y), {"classes": ["a", "b"]}, "knows 3 classes, and 2 names"),

@@ -2,10 +2,12 @@
 
 import copy
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, UserDict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from marvel import CE, NPCL, Indexed, InvalidInput, Marvel, MarvelPlus, Method, NonFinite, Oracle, margins
 from marvel.memory import Memory
@@ -62,6 +64,7 @@ def assert_same_state(mine: dict[str, Tensor], theirs: dict[str, Tensor], rtol: 
         ([("a", 0), ("b", 1)], [(0, "a", 0), (1, "b", 1)]),
         ([["a", 0], ["b", 1]], [(0, "a", 0), (1, "b", 1)]),
         ([{"x": "a", "y": 0}, {"x": "b", "y": 1}], [{"x": "a", "y": 0, "index": 0}, {"x": "b", "y": 1, "index": 1}]),
+        ([UserDict(x="a"), UserDict(x="b")], [{"x": "a", "index": 0}, {"x": "b", "index": 1}]),  # a tokenizer's, say
         (["a", "b"], [(0, "a"), (1, "b")]),
     ],
 )
@@ -71,6 +74,15 @@ def test_indexed_items(items: list[Any], expected: list[Any]) -> None:
     assert len(indexed) == 2
     assert [indexed[i] for i in range(2)] == expected
     assert items == before
+
+
+def test_a_stream_has_no_places() -> None:
+    class Stream(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return iter([])
+
+    with pytest.raises(InvalidInput, match=r"places.* got Stream"):
+        Indexed(Stream())
 
 
 def test_indexed_in_a_loader() -> None:
@@ -409,14 +421,19 @@ Z, Y, INDEX = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]), torch.arange(4)
         (Z, Y[:, None], INDEX, r"labels .*\(4, 1\)"),
         (Z, F.one_hot(Y), INDEX, r"labels .*\(4, 3\)"),
         (torch.zeros(4, 2), Y, INDEX, r"\(m, 3\), got \(4, 2\)"),
-        (torch.zeros(4), Y, INDEX, r"\(m, 3\)"),
+        (torch.zeros(4), Y, INDEX, r"\(m, 3\), got \(4,\)"),
+        (torch.zeros(4, 1), Y, INDEX, r"\(m, 3\), got \(4, 1\)"),
         (torch.zeros(4, 3, 2), Y, INDEX, r"\(m, 3\)"),
         (Z.long(), Y, INDEX, "logits .*int64"),
+        ({"scores": Z, "features": Z}, Y, INDEX, "logits as a tensor, got dict with scores, features"),
+        (Z.numpy(), Y, INDEX, "logits as a tensor, got ndarray"),
+        (None, Y, INDEX, "logits as a tensor, got NoneType"),
+        (Z, Y.numpy(), INDEX, "labels as a tensor of 4 whole numbers, got ndarray"),
+        (Z, ("a", "b", "c", "a"), INDEX, "labels as a tensor of 4 whole numbers, got tuple"),
+        (Z, Y, INDEX.tolist(), "index as a tensor of 4 whole numbers, got list"),
     ],
 )
-def test_input_that_cannot_be_meant(
-    make: Callable[[int], Method], z: Tensor, y: Tensor, index: Tensor, words: str
-) -> None:
+def test_input_that_cannot_be_meant(make: Callable[[int], Method], z: Any, y: Any, index: Any, words: str) -> None:
     criterion = make(10)
     before = state(criterion)
     with pytest.raises(InvalidInput, match=words):
@@ -442,10 +459,36 @@ def test_whole_numbers_of_any_size(dtype: torch.dtype, mode: str) -> None:
     torch.testing.assert_close(loss, F.cross_entropy(z, y))
 
 
-@pytest.mark.parametrize(("n", "classes"), [(0, 2), (-1, 2), (3, 1)])
-def test_a_method_of_nothing(n: int, classes: int) -> None:
-    with pytest.raises(InvalidInput, match=f"n={n}, classes={classes}"):
-        CE(n, classes)
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"n": 0}, "n is .* 1 or more, got 0"),
+        ({"n": -1}, "n is .* 1 or more, got -1"),
+        ({"n": 3.0}, "n is .* whole number .* got 3.0"),
+        ({"n": TensorDataset(Z, Y)}, "n is the number of training instances, .* got TensorDataset"),
+        ({"classes": 1}, "classes is .* 2 or more, got 1"),
+        ({"classes": ["cat", "dog"]}, "classes is the number of classes, .* got list"),
+        ({"epochs": 0}, "epochs is .* 1 or more, got 0"),
+        ({"epochs": 2.5}, "epochs is .* whole number .* got 2.5"),
+        ({"epochs": "10"}, "epochs is .* whole number .* got '10'"),
+    ],
+)
+def test_a_method_of_nothing(told: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Marvel(**{"n": 3, "classes": 2, **told})
+
+
+def test_counts_may_be_numpy_s() -> None:
+    assert Marvel(np.int64(3), np.int32(2), np.int64(30)).wait == 2
+
+
+@some_methods
+def test_a_model_that_puts_out_a_dict(make: Callable[[int], Method]) -> None:
+    z, y = batch(0, 4)
+    plain, wrapped = make(4), make(4)
+    expected = plain(z, y, INDEX)
+    assert torch.equal(wrapped({"loss": torch.tensor(0.0), "logits": z, "hidden": (z, z)}, y, INDEX), expected)
+    assert_same_state(state(wrapped), state(plain))
 
 
 def test_unknown_reduction() -> None:
@@ -490,6 +533,47 @@ def test_an_epoch_without_any_index_is_said() -> None:
     criterion.step()
     criterion.eval()(z, y)
     criterion.train().step()
+
+
+def test_a_loop_that_never_says_an_index_is_told_so() -> None:
+    """As where it took the place of another loss: no step() either, at which it could be noticed."""
+    criterion, (z, y) = Marvel(n=6, classes=3), batch(0, 6)
+    criterion(z, y)
+    criterion(z, y)
+    with pytest.warns(UserWarning, match=r"18 instances came without their index.*\(outputs, y, index\)") as caught:
+        criterion(z, y)
+    assert caught[0].filename == __file__
+    criterion(z, y)  # once is enough
+
+
+def test_a_larger_evaluation_without_an_index_is_no_mistake() -> None:
+    criterion, (z, y) = Marvel(n=2, classes=3), batch(0, 6)
+    criterion(z[:2], y[:2], torch.arange(2))
+    criterion(z, y)
+    criterion.eval()(z, y)
+
+
+def test_left_in_eval_mode() -> None:
+    criterion, (z, y) = Marvel(n=6, classes=3), batch(0, 6)
+    criterion.eval()(z, y, torch.arange(6))
+    with pytest.warns(UserWarning, match=r"eval\(\) mode for the whole epoch.*criterion.train\(\)") as caught:
+        criterion.step()
+    assert caught[0].filename == __file__
+    criterion.train()(z, y, torch.arange(6))
+    criterion.eval()(z, y)
+    criterion.step()  # it was trained before
+
+
+@pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
+def test_evaluation_that_is_noted_as_training(without: Any) -> None:
+    """A validation set has indices of its own, which would be taken for those of the training set."""
+    criterion, (z, y) = Marvel(n=6, classes=3), batch(0, 6)
+    with without():
+        with pytest.warns(UserWarning, match=r"without gradients.*criterion.eval\(\)") as caught:
+            criterion(z, y, torch.arange(6))
+        assert caught[0].filename == __file__
+        criterion.eval()(z, y, torch.arange(6))
+        criterion.train()(z, y)
 
 
 @some_methods
@@ -637,6 +721,22 @@ def test_a_forgotten_step_is_said_once() -> None:
         criterion(z, y, index)
 
 
+def test_a_state_brought_back_knows_its_visits() -> None:
+    """A learning rate finder goes through the data several times, and then sets the criterion back."""
+    criterion, (z, y) = CE(5, 3), batch(0, 5)
+    begun = {name: tensor.clone() for name, tensor in criterion.state_dict().items()}
+    criterion(z, y, torch.arange(5))
+    criterion(z, y, torch.arange(5))
+    criterion.load_state_dict(begun)
+    criterion(z, y, torch.arange(5))  # no 15 visits
+    half = criterion.state_dict()
+    resumed = CE(5, 3)
+    resumed.load_state_dict(half)
+    resumed(z, y, torch.arange(5))
+    with pytest.warns(UserWarning, match="15 visits to 5 instances"):
+        resumed(z, y, torch.arange(5))
+
+
 def test_a_loop_with_steps_is_not_warned() -> None:
     criterion = CE(4, 3)
     with warnings.catch_warnings():
@@ -697,13 +797,30 @@ def test_issues_are_ranked() -> None:
         assert issue.quality == pytest.approx(qualities[issue.index], abs=1e-6)
 
 
-@pytest.mark.parametrize("labels", [[0] * 5, (0,) * 5, torch.zeros(5, dtype=torch.int32)])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0] * 5,
+        (0,) * 5,
+        torch.zeros(5, dtype=torch.int32),
+        np.zeros(5, dtype=np.uint16),
+        pandas.Series([0] * 5, index=range(70, 75)),
+        [torch.tensor(0)] * 5,
+    ],
+)
 def test_issues_without_names(labels: Any) -> None:
     assert [(i.id, i.given, i.suggested) for i in with_issues().issues(labels)] == [
         ("3", "0", "1"),
         ("0", "0", "1"),
         ("1", "0", "1"),
     ]
+
+
+def test_issues_by_the_names_of_a_model_and_a_frame() -> None:
+    """`id2label` is how Hugging Face's models say their classes; a Series is looked up by position."""
+    names, ids = {2: "eel", 0: "cat", 1: "dog"}, pandas.Series(list("abcde"), index=range(70, 75))
+    issues = with_issues().issues([0] * 5, names, ids)
+    assert [(i.id, i.given, i.suggested) for i in issues] == [(id, "cat", "dog") for id in "dab"]
 
 
 def test_issues_of_a_clean_run() -> None:
@@ -721,6 +838,10 @@ def test_issues_of_a_clean_run() -> None:
         ({"labels": [0] * 5, "names": ["cat"]}, "3 names"),
         ({"labels": [0, 0, 0, 3, 0], "names": ["cat", "dog", "eel"]}, "label 3"),
         ({"labels": [0, 0, 0, -1, 0], "names": ["cat", "dog", "eel"]}, "label -1"),
+        ({"labels": ["cat"] * 5, "names": ["cat", "dog", "eel"]}, "labels as 5 whole numbers, .*<U3.*names="),
+        ({"labels": [0.0] * 5}, "labels as 5 whole numbers, .*float64"),
+        ({"labels": TensorDataset(torch.zeros(5, 2), torch.zeros(5))}, "labels as 5 whole numbers, .*object"),
+        ({"labels": [0] * 5, "names": {"cat": 0, "dog": 1, "eel": 2}}, "0..2 to names, got {'cat': 0"),
     ],
 )
 def test_issues_of_something_else(arguments: dict[str, Any], words: str) -> None:

@@ -370,6 +370,43 @@ def test_what_says_nothing_or_everything_is_left_out(tmp_path: Path) -> None:
     assert load_columns(tmp_path, columns, label="label", columns="code=category,uuid=leave").shape == (3,)
 
 
+@pytest.mark.parametrize("written", ["csv", "csv twice", "parquet", "parquet with a name", "datasets"])
+def test_the_index_of_a_frame_is_no_feature(written: str, tmp_path: Path) -> None:
+    """Rows that were sorted by label, and then chosen from: their numbers give the label away."""
+    rng, rows = np.random.default_rng(0), np.arange(40) * 3 + 100
+    frame = pandas.DataFrame({"real": rng.normal(size=40), "label": ["p"] * 20 + ["q"] * 20}, index=rows)
+    frame = frame.sample(frac=1, random_state=0)
+    path = tmp_path / ("table.csv" if written.startswith("csv") else "table.parquet")
+    if written == "parquet with a name":
+        frame.rename_axis("customer").to_parquet(path)
+    elif written == "parquet":
+        frame.to_parquet(path)
+    elif written == "datasets":  # which keeps the column, and not what pandas says of it
+        named = pyarrow.Table.from_pandas(frame).replace_schema_metadata(None)
+        pyarrow.parquet.write_table(named, path)
+    else:
+        frame.to_csv(path)
+        if written == "csv twice":
+            pandas.read_csv(path).to_csv(path, index=False)
+    data = datasets.load(str(path))
+    assert data.shape == (1,)
+    assert any("the index of a DataFrame" in note for note in data.notes)
+    name = {"csv": "", "csv twice": "Unnamed: 0", "parquet with a name": "customer"}.get(written, "__index_level_0__")
+    assert datasets.load(str(path), columns=f"{name}=number").shape == (2,)
+
+
+@pytest.mark.parametrize("said", [b"", b"[", b"[]", b"{}", b'{"index_columns": 3}', b"[" * 100_000])
+def test_whatever_a_file_says_of_its_index(said: bytes, tmp_path: Path) -> None:
+    table = pyarrow.table({"real": np.random.default_rng(0).normal(size=40), "label": ["p", "q"] * 20})
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"pandas": said}), tmp_path / "table.parquet")
+    assert datasets.load(str(tmp_path / "table.parquet")).shape == (1,)
+
+
+def test_a_table_in_memory_is_no_path() -> None:
+    with pytest.raises(InvalidInput, match=r"name or a path, got DataFrame: from_arrays\(x, y\)"):
+        datasets.load(pandas.DataFrame({"a": [1]}))  # type: ignore[arg-type]
+
+
 def test_dates_booleans_and_small_types_are_numbers(tmp_path: Path) -> None:
     days = pandas.date_range("2024-01-01", periods=40, freq="7h")
     columns = {"at": pyarrow.array(days), "day": pyarrow.array(days.date), "yes": [k % 3 == 0 for k in range(40)]}

@@ -13,12 +13,13 @@ import marvel
 from marvel import METHODS, networks, noise
 from marvel.config import Config
 from marvel.data import Data
+from marvel.distributed import device_for
 from marvel.errors import InvalidInput, MarvelError, UnknownName
 from marvel.methods import CE, NPCL
 from marvel.metrics import QUANTILES
 from marvel.plan import seed_of
 from marvel.presets import PRESETS, preset_for
-from marvel.run import Run, as_plain, corrupt, device_for, judged, resolve, train
+from marvel.run import Run, as_plain, corrupt, judged, resolve, train
 from marvel.runs import RunFolder
 from toy import problem
 
@@ -107,6 +108,12 @@ def test_a_device_that_is_not_here_is_said(name: str) -> None:
         device_for(name)
     with pytest.raises(InvalidInput):
         Run(settings(device=name), data=toy())
+
+
+@pytest.mark.parametrize("data", [(np.zeros((9, 2)), np.zeros(9)), torch.utils.data.TensorDataset(torch.zeros(9, 2))])
+def test_data_of_another_kind_is_said(data: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"got (tuple|TensorDataset): marvel.data.from_arrays\(x, y\)"):
+        train(settings(), data=data)
 
 
 # ------------------------------------------------------------ what a method is told

@@ -112,6 +112,20 @@ def test_it_finds_the_wrong_labels_and_names_them() -> None:
     assert (table.given_label[~table.is_label_issue] == table.predicted_label[~table.is_label_issue]).all()
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_was_found_joins_the_frame_it_is_of(scaled: bool) -> None:
+    """A scaler in front hands on an array, and y has the rows' names still."""
+    frame = pandas.DataFrame(X, columns=[f"f{k}" for k in range(FEATURES)], index=np.arange(N)[::-1] + 1000)
+    y = pandas.Series(NAMES[Y], index=frame.index, name="given")
+    model = MarvelClassifier(**QUICK, method_params=REMOVES)
+    (make_pipeline(StandardScaler(), model) if scaled else model).fit(frame, y)
+    found = frame.join(y).join(model.label_issues_frame())
+    assert (found.given == found.given_label).all()
+    assert frame[model.label_issues_frame().is_label_issue].index.astype(str).sort_values().tolist() == sorted(
+        issue.id for issue in model.find_label_issues()
+    )
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_by_name(method: str) -> None:
     known: dict[str, Any] = {"noise_rate": 0.2} if "noise_rate" in METHODS[method].needed({}) else {}
@@ -230,6 +244,7 @@ def test_pickled_it_predicts_the_same() -> None:
     [
         ({"method": "marvl"}, "did you mean 'marvel'"),
         ({"method_params": {"wiat": 3}}, "did you mean 'wait'"),
+        ({"method": Marvel}, "a method is said by its name, got .*Marvel.* Known: .*marvel"),
         ({"network": "mpl"}, "did you mean 'mlp'"),
         ({"network": 3}, "a name, a network, or a class or function"),
         ({"network": Small(3), "network_params": {"width": 8}}, "give a class or a function"),
@@ -238,6 +253,8 @@ def test_pickled_it_predicts_the_same() -> None:
         ({"network": Small, "network_params": {"classes": 7}}, r"\(2, 3\) logits, got \(2, 7\)"),
         ({"network": "mlp", "network_params": {"width": 3}}, "takes no network_params"),
         ({"epochs": 0}, "epochs must be at least 1"),
+        ({"device": "gpu"}, "device should be auto, cpu, cuda or cuda:0, got 'gpu'"),
+        ({"device": "cuda:99"}, "there is no device cuda:99 here"),
         ({"method": "co-teaching"}, "noise_rate"),
         ({"method": "oracle"}, "clean=mask"),
     ],

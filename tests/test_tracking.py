@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,6 +82,16 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Said:
 def test_numbers_are_what_can_be_drawn() -> None:
     metrics = {"a": 1, "b": 0.5, "no": None, "yes": True, "t": {"x": 2, "u": {"y": 3}}, "many": [1, 2]}
     assert numbers(metrics) == {"a": 1, "b": 0.5, "t/x": 2, "t/u/y": 3}
+
+
+def test_what_a_loop_measures_is_logged_whatever_its_type(tmp_path: Path) -> None:
+    """A loss is a tensor, an accuracy is numpy's, and a diverged loss is NaN: none of it may end the training."""
+    metrics = {"loss": torch.tensor(0.5), "test": {"accuracy": np.float32(0.25), "n": np.int64(3)}}
+    assert numbers(metrics) == {"loss": 0.5, "test/accuracy": 0.25, "test/n": 3}
+    diverged = {"nan": float("nan"), "many": [1.0, torch.tensor(float("inf"))]}
+    JsonLines(tmp_path / "log").log({**metrics, **diverged}, 1)
+    expected = {"epoch": 1, "loss": 0.5, "test": {"accuracy": 0.25, "n": 3}, "nan": None, "many": [1.0, None]}
+    assert json.loads((tmp_path / "log").read_text()) == expected
 
 
 def test_json_lines_in_a_loop_of_ones_own(tmp_path: Path) -> None:

@@ -257,6 +257,19 @@ def agree(on: str) -> None:
         )
 
 
+def device_for(name: str) -> str:
+    """The device of that name, "auto" being a GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InvalidInput(f"there is no device {name} here: say cpu, or auto")
+    return str(own_gpu(device))
+
+
 def own_gpu(device: torch.device) -> torch.device:
     """Each process of a machine takes its own GPU, whichever was named."""
     if device.type != "cuda" or processes() == 1 or "LOCAL_RANK" not in os.environ:

@@ -14,7 +14,7 @@ Interrupted       (KeyboardInterrupt)  no mistake: a run that was asked to stop 
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -30,8 +30,11 @@ class InvalidInput(MarvelError, ValueError):
 class UnknownName(InvalidInput):
     """A name that is in no list; `besides` says what else it could have been, and is not."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str], besides: str = "") -> None:
+    def __init__(self, what: str, name: Any, known: Iterable[str], besides: str = "") -> None:
         known = sorted(known)
+        if not isinstance(name, str):
+            super().__init__(f"a {what} is said by its name, got {name!r}. Known: {', '.join(known)}")
+            return
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
         super().__init__(f"no {what} '{name}'{besides}{hint} Known: {', '.join(known)}")
@@ -64,8 +67,8 @@ class Interrupted(KeyboardInterrupt):
     """A run was asked to stop and has done so in the midst of an epoch, saved."""
 
 
-def pick(what: str, name: str, known: Mapping[str, T]) -> T:
+def pick(what: str, name: Any, known: Mapping[str, T]) -> T:
     """The entry of that name, or an error that says the nearest one."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise UnknownName(what, name, known)
     return known[name]

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from marvel.distributed import gather, processes, rank
 from marvel.errors import InvalidInput, NonFinite
@@ -45,6 +47,11 @@ class Indexed(Dataset[Any]):
     """Any map-style dataset, each item with its index in front: `(index, x, y)`; items that are dicts get a key."""
 
     def __init__(self, dataset: Any) -> None:
+        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+            raise InvalidInput(
+                f"Indexed needs a dataset whose items have places, with a length and [], got {type(dataset).__name__}: "
+                "one that streams can yield (index, x, y) itself"
+            )
         self.dataset = dataset
 
     def __len__(self) -> int:
@@ -52,7 +59,7 @@ class Indexed(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         item = self.dataset[index]
-        if isinstance(item, dict):
+        if isinstance(item, Mapping):
             return {**item, "index": index}
         return (index, *item) if isinstance(item, tuple | list) else (index, item)
 
@@ -127,6 +134,10 @@ class Issue:
     suggested: str
     quality: float
     removed_at: int  # the epoch it was removed in; 0: it was not
+
+
+NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
+"""What comes of batches without their index."""
 
 
 def margins(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,8 +232,10 @@ class Method(Memory):
 
     def __init__(self, n: int, classes: int, epochs: int | None = None) -> None:
         super().__init__()
-        if n < 1 or classes < 2:
-            raise InvalidInput(f"a method needs instances and at least two classes, got n={n}, classes={classes}")
+        _check_count("n", n, 1, "the number of training instances")
+        _check_count("classes", classes, 2, "the number of classes")
+        if epochs is not None:
+            _check_count("epochs", epochs, 1, "the number of epochs of the training")
         self.n, self.classes, self.epochs = n, classes, epochs
         self.epoch = 1
         self.checks = True
@@ -240,7 +253,7 @@ class Method(Memory):
         self.watchers: list[Callable[[Method, Seen], None]] = []
         """Told at the end of every `step` what the epoch showed; `marvel.keep_ledger` adds one."""
         self._visited = 0
-        self._nameless = False
+        self._nameless = 0
 
         self.remember("clock", torch.tensor(1))
         self.remember("weight", torch.ones(n))
@@ -316,7 +329,7 @@ class Method(Memory):
 
     def followed(self, outputs: Outputs) -> Tensor:
         """The logits whose margins the ledger follows. Default: the outputs, or the first of them."""
-        logits: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
+        logits: Tensor = outputs[0] if isinstance(outputs, tuple | list) else outputs
         return logits
 
     def record(self, index: Tensor, margin: Tensor, rival: Tensor) -> None:
@@ -383,18 +396,21 @@ class Method(Memory):
         """The loss of a batch; notes its margins on the way.
 
         In `eval()` mode, or without an index, it is the plain mean of the costs and nothing is noted. With
-        `reduction="none"` it is the weighted cost of each instance, for those who combine the costs themselves.
+        `reduction="none"` it is the weighted cost of each instance, for those who combine the costs themselves. Of a
+        model that puts out a dict, the logits are its "logits".
         """
         if reduction not in ("mean", "none"):
             raise InvalidInput(f"reduction is 'mean' or 'none', got {reduction!r}")
-        outputs = _in_single_precision(_two_logits(outputs))
+        if isinstance(outputs, Mapping) and "logits" in outputs:
+            outputs = outputs["logits"]
+        outputs = _in_single_precision(_two_logits(outputs) if self.classes == 2 else outputs)
         logits = self.followed(outputs)
         if not self.training:
             index = None  # of another set, as a rule
         if self.checks:
             y, index = self._check(logits, y, index)
+            self._check_use(len(logits), index)
         if index is None:
-            self._nameless |= self.training
             costs = self._costs(logits, y, None)
             return costs if reduction == "none" else costs.mean()
         if reduction == "mean" and type(self).loss is not Method.loss:
@@ -427,8 +443,13 @@ class Method(Memory):
         """
         if self._nameless and not self._visited:
             warnings.warn(
-                "no batch of this epoch came with its index, so nothing is learnt about any instance: call "
-                "criterion(outputs, y, index)",
+                f"no batch of this epoch came with its index, {NAMELESS}",
+                stacklevel=3,
+            )
+        elif self.checks and not self.training and not self.visits.any():
+            warnings.warn(
+                "the criterion was in eval() mode for the whole epoch, so nothing is learnt about any instance: call "
+                "criterion.train() before you train on",
                 stacklevel=3,
             )
         seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
@@ -443,26 +464,42 @@ class Method(Memory):
         self.update(seen)
         self.epoch += 1
         self.clock += 1
-        self._visited, self._nameless = 0, False
+        self._visited, self._nameless = 0, 0
         self.forget_epoch()
         for watch in self.watchers:
             watch(self, seen)
         return seen
 
     def issues(
-        self, labels: Tensor | Sequence[int], names: Sequence[str] | None = None, ids: Sequence[str] | None = None
+        self,
+        labels: Tensor | Sequence[int],
+        names: Sequence[str] | Mapping[int, str] | None = None,
+        ids: Iterable[Any] | None = None,
     ) -> list[Issue]:
         """The instances whose labels look wrong, most suspect first: those removed, and those of negative quality.
 
-        `labels` are the given labels (n,), `names` the classes' names, `ids` the instances' own names.
+        `labels` are the given labels (n,), as numbers; `names` the classes' names, in the order of the numbers, and
+        `ids` the instances' own names.
         """
-        given = torch.as_tensor(labels).tolist()
+        try:
+            array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+        except ValueError:  # of a dataset, say: its items have no one shape
+            array = np.empty(len(labels), dtype=object)
+        if array.dtype.kind not in "iu" or array.ndim != 1:
+            raise InvalidInput(
+                f"expected labels as {self.n} whole numbers, got shape {array.shape} of {array.dtype}: say them as the "
+                "criterion was given them, and the classes' names as names=..."
+            )
+        given = array.tolist()
+        if isinstance(names, Mapping):
+            names = names_of(names, self.classes)
+        ids = None if ids is None else list(ids)
         for what, values, size in (("labels", given, self.n), ("ids", ids, self.n), ("names", names, self.classes)):
             if values is not None and len(values) != size:
                 raise InvalidInput(f"expected {size} {what}, got {len(values)}")
         for label in given:
             if not 0 <= label < self.classes:
-                raise InvalidInput(f"label {label} is outside 0..{self.classes - 1}")
+                raise InvalidInput(_outside("label", label, self.classes))
         quality, suggested, removed_at = self.quality.tolist(), self.suggested.tolist(), self.removed_at.tolist()
         suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
         ranked = sorted(suspect.nonzero().squeeze(1).tolist(), key=lambda i: (quality[i], i))
@@ -508,8 +545,11 @@ class Method(Memory):
             )
         return costs
 
-    def _check(self, logits: Tensor, y: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def _check(self, logits: Any, y: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Shapes at once; values at once on the CPU, flagged on a GPU and raised by `step` (looking would stall it)."""
+        if not isinstance(logits, Tensor):
+            among = f" with {', '.join(map(str, logits))}" if isinstance(logits, Mapping) else ""
+            raise InvalidInput(f"expected logits as a tensor, got {type(logits).__name__}{among}")
         if not logits.is_floating_point() or logits.ndim != 2 or logits.shape[1] != self.classes:
             raise InvalidInput(
                 f"expected logits of shape (m, {self.classes}), got {tuple(logits.shape)} of {logits.dtype}"
@@ -520,7 +560,7 @@ class Method(Memory):
     def _check_numbers(self, name: str, numbers: Tensor, logits: Tensor, end: int, fault: int) -> Tensor:
         m, many = len(logits), {"label": "labels"}.get(name, name)
         if not isinstance(numbers, Tensor):
-            raise InvalidInput(f"expected {many} as a tensor, got {type(numbers).__name__}")
+            raise InvalidInput(f"expected {many} as a tensor of {m} whole numbers, got {type(numbers).__name__}")
         if numbers.shape != (m,) or numbers.is_floating_point() or numbers.dtype == torch.bool:
             raise InvalidInput(
                 f"expected {many} as {m} whole numbers, got shape {tuple(numbers.shape)} of {numbers.dtype}"
@@ -529,10 +569,25 @@ class Method(Memory):
         if logits.device.type == "cpu":
             for extreme in map(int, numbers.aminmax() if m else ()):
                 if not 0 <= extreme < end:
-                    raise InvalidInput(f"{name} {extreme} is outside 0..{end - 1}")
+                    raise InvalidInput(_outside(name, extreme, end))
             return numbers
         self.faults[fault] += ((numbers < 0) | (numbers >= end)).sum()
         return numbers.clamp(0, end - 1)
+
+    def _check_use(self, m: int, index: Tensor | None) -> None:
+        """Say what looks like a mistake in the loop around: no error would, and nothing or nonsense would be learnt."""
+        if not self.training:
+            return
+        if index is None:
+            self._nameless += m
+            if not self._visited and self._nameless - m <= 2 * self.n < self._nameless:
+                warnings.warn(f"{self._nameless} instances came without their index, {NAMELESS}", stacklevel=5)
+        elif not torch.is_grad_enabled():
+            warnings.warn(
+                "a batch with its index came without gradients, and is noted as one of training: call criterion.eval() "
+                "before you evaluate, and criterion.train() after it",
+                stacklevel=5,
+            )
 
     def _everyone(self, outputs: Outputs, y: Tensor, index: Tensor) -> tuple[Outputs, Tensor, Tensor]:
         """The global batch."""
@@ -558,6 +613,28 @@ class Method(Memory):
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
         self.epoch = int(self.clock)
+        self._visited, self._nameless = int(self.visits.sum()), 0
+
+
+def names_of(names: Mapping[int, str], classes: int) -> list[str]:
+    """The classes' names in their order, of a dict from numbers to names, such as the `id2label` of a model."""
+    if set(names) != set(range(classes)):
+        raise InvalidInput(f"names of classes as a dict go from 0..{classes - 1} to names, got {names!r}")
+    return [names[number] for number in range(classes)]
+
+
+def _check_count(name: str, value: Any, least: int, meaning: str) -> None:
+    if not isinstance(value, Integral) or value < least:
+        shown = repr(value) if isinstance(value, int | float | str) else type(value).__name__
+        raise InvalidInput(f"{name} is {meaning}, a whole number of {least} or more, got {shown}")
+
+
+def _outside(name: str, value: int, end: int) -> str:
+    meant = {
+        "label": "classes are numbered from 0, and instances without a label are to be left out",
+        "index": "it counts the instances of the whole training set, which are n",
+    }
+    return f"{name} {value} is outside 0..{end - 1}: {meant[name]}"
 
 
 def _at_once(*read: Tensor | None) -> AbstractContextManager[Any]:
@@ -567,7 +644,11 @@ def _at_once(*read: Tensor | None) -> AbstractContextManager[Any]:
 def _in_single_precision(outputs: Outputs) -> Outputs:
     """Whatever autocast made of them."""
     leaves, form = tree_flatten(outputs)
-    return tree_unflatten([leaf.float() if leaf.is_floating_point() else leaf for leaf in leaves], form)
+    return tree_unflatten([leaf.float() if _is_floating(leaf) else leaf for leaf in leaves], form)
+
+
+def _is_floating(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.is_floating_point()
 
 
 def _two_logits(outputs: Outputs) -> Outputs:

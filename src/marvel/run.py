@@ -23,7 +23,7 @@ from marvel.data.core import Data
 from marvel.data.corrections import correct
 from marvel.data.images import LARGEST, ImageFiles, Watch
 from marvel.data.views import Views
-from marvel.distributed import agree, ask_first, own_gpu, processes, together, writes_files
+from marvel.distributed import agree, ask_first, device_for, processes, together, writes_files
 from marvel.errors import FolderError, InvalidInput
 from marvel.held import Held, hold
 from marvel.method import Method
@@ -45,6 +45,11 @@ class Run:
         self, config: Config, out: str | Path | None = None, resume: bool = False, data: Data | None = None
     ) -> None:
         data = read(config) if data is None else data
+        if not isinstance(data, Data):
+            raise InvalidInput(
+                f"data is Marvel's own, got {type(data).__name__}: marvel.data.from_arrays(x, y) makes it of arrays, "
+                "and marvel.data.load of files"
+            )
         self.config = config = resolve(config, data)
         torch.set_num_threads(config.threads)
         self.folder = None if out is None else RunFolder(out)
@@ -337,19 +342,6 @@ def resolve(config: Config, data: Data) -> Config:
         source=("streamed" if files else "resident") if config.source == "auto" else config.source,
         workers=(os.cpu_count() or 1 if files else 0) if config.workers is None else config.workers,
     )
-
-
-def device_for(name: str) -> str:
-    """The device of that name, "auto" being a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InvalidInput(f"there is no device {name} here: use --device cpu, or auto")
-    return str(own_gpu(device))
 
 
 def corrupt(config: Config, data: Data) -> noise.Corruption:

@@ -5,9 +5,9 @@ from typing import Any
 from marvel.config import Config, options_of
 from marvel.data.core import Data
 from marvel.data.images import LARGEST
+from marvel.distributed import device_for
 from marvel.methods import METHODS
 from marvel.presets import PRESETS, Preset
-from marvel.run import device_for
 
 CPU_SIZE = 32
 """The side of larger images in files, on a CPU: there two thousand of them should take a minute or two."""

@@ -203,8 +203,8 @@ def _rhythm(config: "Config") -> int:
 
 def _engine(name: str, width: int | None, processes: int | None, todo: "Sequence[Config]") -> "Engine":
     """Side by side on a GPU, in processes on a CPU, or as asked."""
+    from marvel.distributed import device_for
     from marvel.engines import in_processes, on_ray, side_by_side
-    from marvel.run import device_for
 
     if name not in ("local", "ray"):
         raise UnknownName("engine", name, ("local", "ray"))

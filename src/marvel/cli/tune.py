@@ -115,7 +115,7 @@ def tune(
         asked |= {name: value for name, value in told.items() if value is not None}
 
         from marvel.cli.train import default_folder
-        from marvel.run import device_for
+        from marvel.distributed import device_for
         from marvel.tune import tune as search
 
         folder = out or default_folder(settings).with_name(f"tune-{default_folder(settings).name}")

@@ -108,6 +108,11 @@ def load(
     """
     if on_bad_data not in ON_BAD_DATA:
         raise UnknownName("on_bad_data", on_bad_data, ON_BAD_DATA)
+    if not isinstance(name_or_path, str | Path):
+        raise InvalidInput(
+            f"load takes a dataset's name or a path, got {type(name_or_path).__name__}: from_arrays(x, y) takes arrays "
+            "and tables in memory"
+        )
     told = {"label": label, "paths": paths, "id": id, "labels": labels, "columns": columns}
     if name_or_path in LISTINGS:
         _takes(name_or_path, "a dataset of a known form", told)

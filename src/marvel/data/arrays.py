@@ -292,8 +292,18 @@ def _labels(what: str, values: Array | Tensor | Sequence[Any]) -> Array:
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iuU":
-        raise InvalidInput(f"{what} must be whole numbers or strings, given {array.dtype}")
+        raise InvalidInput(f"{what} must be whole numbers or strings, given {array.dtype}{_instead(array)}")
     return array
+
+
+def _instead(array: Array) -> str:
+    """What to do about labels of such a type."""
+    missing = sum(class_name(value) is None for value in array.tolist())
+    if missing:
+        return f": {missing} of {len(array)} are missing, leave these instances out"
+    if array.dtype.kind == "f" and bool((array == np.floor(array)).all()):
+        return ": .astype(int) makes whole numbers of them"
+    return ""
 
 
 def _number(labels: dict[str, Array], classes: Sequence[str] | None) -> tuple[tuple[str, ...], dict[str, Tensor]]:

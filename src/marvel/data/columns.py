@@ -6,11 +6,13 @@
     vector    a list of numbers in each row, such as an embedding: standardised, number by number
 
 What a column is follows from its cells, and can be said instead. Left out are columns that say nothing (one value),
-that number or name the rows, or that repeat the label.
+that number or name the rows (the index of a DataFrame too), or that repeat the label.
 """
 
 import hashlib
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +38,11 @@ SEEN = 1000
 """Texts that are looked at to tell what they are."""
 MOSTLY = 0.9
 """Share of numbers among the cells from which on the others are taken as missing."""
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas and `datasets` call an index without a name, where they write it as a column of Parquet."""
+FIRST_INDEX = ("", "Unnamed: 0")
+"""What its column is called in a CSV file, where it comes first: by pandas, and once it was read and written again."""
 
 Floats = npt.NDArray[np.float32]
 Chosen = npt.NDArray[np.bool_]
@@ -79,11 +86,14 @@ def encode(
     notes: list[str] = []
     left: dict[str, str] = {}
     digest = hashlib.sha256()
+    indices = _indices(table)
     for name in table.column_names:
         cells = _Cells(name, table[name], fit, decimal)
         kind = given.get(name)
         if kind is None:
             kind, why = cells.guess(y)
+            if kind != "leave" and name in indices:
+                kind, why = "leave", "the index of a DataFrame"
             if kind == "leave":
                 left[name] = why
         kinds[name] = kind
@@ -100,6 +110,17 @@ def encode(
     shown = ", ".join(taken[:12]) + (f" and {len(taken) - 12} more" if len(taken) > 12 else "")
     notes.append(f"columns are taken as they look, {shown}; --columns says otherwise")
     return Encoded(np.concatenate(blocks, axis=1), kinds, digest.hexdigest(), [f"{what}: {note}" for note in notes])
+
+
+def _indices(table: Any) -> set[str]:
+    """The columns that a DataFrame had for its index: they tell rows apart, and may give away how these were sorted."""
+    names = table.column_names
+    found = {name for name in names if INDEX.fullmatch(name)} | {name for name in names[:1] if name in FIRST_INDEX}
+    try:
+        said = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return found | {name for name in said if isinstance(name, str)}  # a range is no column
+    except (ValueError, KeyError, TypeError, RecursionError):  # whatever a file says there
+        return found
 
 
 class _Cells:

@@ -45,6 +45,8 @@ class MarvelMixin:
         # The criterion's loss is a mean over the batch, so the Trainer divides it by the steps that it accumulates.
         trainer.model_accepts_loss_kwargs = False
         trainer.loss_is_scaled_for_ga = False
+        if not isinstance(criterion, Method):
+            raise InvalidInput(f"criterion is one of Marvel's, as Marvel(n, classes), got {type(criterion).__name__}")
         self.criterion = criterion
         trainer.add_callback(_Epochs(trainer))
 
@@ -82,8 +84,7 @@ class MarvelMixin:
         if not isinstance(y, Tensor):
             raise InvalidInput(f"a batch should have 'labels', one class for each instance; it has {', '.join(inputs)}")
         outputs = model(**inputs)
-        logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
-        loss = self.criterion(logits, y.reshape(-1), index)
+        loss = self.criterion(outputs[0] if isinstance(outputs, tuple | list) else outputs, y.reshape(-1), index)
         return (loss, outputs) if return_outputs else loss
 
     # ------------------------------------------------------------ checkpoints
@@ -145,6 +146,11 @@ class _Places(torch.utils.data.Dataset[dict[str, Any]]):
         """Many at once, where the dataset can: that is how `datasets` reads fast."""
         fetch = getattr(self.dataset, "__getitems__", None)
         items = fetch(places) if fetch is not None else [self.dataset[place] for place in places]
+        if not isinstance(items[0], Mapping):
+            raise InvalidInput(
+                f"items of train_dataset should be dicts, as the model's inputs and 'labels', got "
+                f"{type(items[0]).__name__}"
+            )
         return [{**item, "index": place} for item, place in zip(items, places, strict=True)]
 
 

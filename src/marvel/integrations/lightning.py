@@ -13,11 +13,14 @@ takes the index out of each training batch and gives it to the criterion, so tha
 always saw; without, `training_step` says `self.criterion(logits, y, index)` itself.
 """
 
+import copy
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import wraps
 from typing import Any
+
+from torch import Tensor
 
 from marvel.distributed import processes
 from marvel.errors import InvalidInput, MissingExtra
@@ -154,14 +157,26 @@ class MarvelCallback:
 
 def _apart(batch: Any) -> tuple[Any, Any]:
     """The index, and the batch without it."""
-    if isinstance(batch, dict) and "index" in batch:
-        return batch["index"], {key: value for key, value in batch.items() if key != "index"}
-    if isinstance(batch, list | tuple) and len(batch) > 1:
+    if isinstance(batch, MutableMapping) and "index" in batch:
+        rest = copy.copy(batch)  # of its own class: that of a tokenizer has more than its items
+        return rest.pop("index"), rest
+    if isinstance(batch, list | tuple) and len(batch) > 1 and _may_be_index(batch[0]):
         return batch[0], type(batch)(batch[1:])
     raise InvalidInput(
-        f"feed_index needs batches (index, ...) or dicts with 'index', got {type(batch).__name__}: "
+        f"feed_index needs batches (index, ...) or dicts with 'index', got {_shown(batch)}: "
         "wrap the training set in marvel.Indexed"
     )
+
+
+def _may_be_index(first: Any) -> bool:
+    return isinstance(first, Tensor) and first.ndim == 1 and not first.is_floating_point()
+
+
+def _shown(batch: Any) -> str:
+    if not isinstance(batch, list | tuple):
+        return type(batch).__name__
+    parts = [f"{tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__ for part in batch]
+    return f"a {type(batch).__name__} of {', '.join(parts)}"
 
 
 def _criterion_of(pl_module: Any) -> Method:

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from marvel import networks
 from marvel.config import Config
 from marvel.data import Data, Resident, Views, from_arrays
+from marvel.distributed import device_for
 from marvel.errors import InvalidInput, MissingExtra, pick
 from marvel.loop import Saved, save_run
 from marvel.method import Issue, Method
@@ -94,13 +95,15 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, *, clean: Any = None) -> Self:
         """Train on instances and their given labels; `clean` marks the right ones, for methods that must be told."""
-        ids = getattr(X, "index", None)
+        rows = _row_names(X)
+        rows = _row_names(y) if rows is None else rows  # in a pipeline, what came before may have lost those of X
         X, y = validate_data(self, _array(X), _array(y), allow_nd=True, dtype="numeric")
         check_classification_targets(y)
         self.classes_, self._given = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInput("a classification needs at least two classes, and y holds only 1 class")
-        self._ids = None if ids is None or callable(ids) else [str(name) for name in ids]
+        self._rows = rows
+        self._ids = None if rows is None else [str(name) for name in rows]
         data = from_arrays(X, self._given, classes=[str(name) for name in self.classes_])
         config = self._config(data.shape)
         with _threads(self.threads):
@@ -150,7 +153,7 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
             weight_decay=self.weight_decay,
             precision="float32",
             seed=int(random) if whole else int(check_random_state(random).randint(2**31 - 1)),
-            device=("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else str(self.device),
+            device=device_for(str(self.device)),
             threads=self.threads,
             options=dict(self.method_params or {}),
         )
@@ -249,7 +252,10 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         return self.criterion_.issues(self._given.tolist(), [str(name) for name in self.classes_], self._ids)
 
     def label_issues_frame(self) -> "pandas.DataFrame":
-        """All training instances in cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label."""
+        """All training instances in cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label.
+
+        Its index is that of the DataFrame or Series that `fit` was given, so that the two can be joined.
+        """
         try:
             import pandas
         except ImportError:
@@ -261,7 +267,7 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         suggested = np.where(wrong & (other >= 0), other, self._given)
         columns = {"is_label_issue": wrong, "label_quality": self.label_quality_}
         columns |= {"given_label": self.classes_[self._given], "predicted_label": self.classes_[suggested]}
-        return pandas.DataFrame(columns, index=self._ids)
+        return pandas.DataFrame(columns, index=self._rows)
 
     def save_run(self, folder: str | Path, X: Any, **options: Any) -> Saved:
         """Write issues.csv, report.html and what `marvel review` and `export` need; `X` as `fit` had it.
@@ -270,6 +276,8 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         options = {"classes": [str(name) for name in self.classes_], "labels": self._given, **options}
+        if self._ids is not None and len(set(self._ids)) == len(self._ids):
+            options = {"ids": self._ids, **options}
         return save_run(folder, self.criterion_, (X, self._given), **options)
 
     def _of_each(self, name: str) -> Any:
@@ -297,6 +305,12 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
                 home = PREFIXED[prefix]
                 setattr(self, home, {**(getattr(self, home) or {}), key: params[name]})
         return self
+
+
+def _row_names(table: Any) -> Any:
+    """The index of a DataFrame or Series; None of all else. (The `index` of a list is a method.)"""
+    index = getattr(table, "index", None)
+    return None if callable(index) else index
 
 
 def _array(values: Any) -> Any:

@@ -11,6 +11,7 @@ A run folder has its `metrics.jsonl` without any of this.
 """
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,7 +48,7 @@ class _Closed:
 
 
 class JsonLines(_Closed):
-    """A line an epoch, added to a file."""
+    """A line an epoch, added to a file. NaN and infinity, which JSON has not, are null."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -55,7 +56,7 @@ class JsonLines(_Closed):
     def log(self, metrics: Mapping[str, Any], epoch: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"epoch": epoch, **metrics}, allow_nan=False) + "\n")
+            file.write(json.dumps(_plain({"epoch": epoch, **metrics}), allow_nan=False) + "\n")
 
 
 class TensorBoard(_Closed):
@@ -145,8 +146,24 @@ def numbers(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     """What can be drawn as a curve: the numbers, those of tables inside as `margin/median`; lists are left out."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
+        value = _number(value)
         if isinstance(value, Mapping):
             found |= numbers(value, f"{prefix}{name}/")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found[f"{prefix}{name}"] = value
     return found
+
+
+def _number(value: Any) -> Any:
+    """The number in a tensor or numpy scalar; all else as it is."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    value = _number(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

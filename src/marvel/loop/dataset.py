@@ -1,10 +1,11 @@
 """Whatever a loop of one's own trains on, as the run folder needs it: given labels, names, and instances to look at.
 
     Data                        of `marvel.data.load`: all that is known of it
-    (x, y)                      arrays, tensors, a DataFrame and its labels
+    (x, y)                      arrays, tensors, a table of pandas, polars or pyarrow and its labels
     TensorDataset, Subset       of torch
     an image folder             with `root`, `classes` and `samples`, as torchvision's: written back as a folder
     a Hugging Face dataset      with a column of labels
+    a table                     of pandas, polars or pyarrow, with a column of labels
     any other                   with a length, whose items are (x, y), (x, ..., y) or dicts with a label
 
 Labels are taken from where they are at hand; where they are not, every item is read once.
@@ -28,7 +29,7 @@ from marvel.data.core import Data
 from marvel.data.folder import list_folder
 from marvel.data.origin import Origin, SetAside
 from marvel.errors import InvalidInput, MarvelError
-from marvel.method import Indexed
+from marvel.method import Indexed, names_of
 
 LABELS = ("labels", "label", "target", "targets", "y")
 """Keys and attributes that labels go by."""
@@ -90,7 +91,7 @@ def read_own(
     n: int,
     classes: int,
     labels: Any = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | Mapping[int, str] | None = None,
     ids: Sequence[str] | None = None,
     name: str = "data",
 ) -> Own:
@@ -105,7 +106,7 @@ def read_own(
     else:
         found = look_into(data, n, labels is None)
         name = name if found.root is None else found.root.name
-    own_names = found.classes if names is None else names
+    own_names = names_of(names, classes) if isinstance(names, Mapping) else found.classes if names is None else names
     numbered, own_names = _numbered(found.labels if labels is None else labels, own_names, n, classes)
     known = found.ids if ids is None else ids
     own_ids = tuple(map(str, range(n) if known is None else known))
@@ -135,6 +136,9 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
         return look_into(data.dataset, len(data.dataset), labelled).only(data.indices)  # type: ignore[arg-type]
     if isinstance(data, tuple | list) and len(data) == 2 and _length(data[0]) == n == _length(data[1]):
         return _of_pair(*data)
+    if isinstance(data, tuple) and len(data) == 2 != n:
+        lengths = " and y ".join(str(_length(part)) for part in data)
+        raise InvalidInput(f"the criterion is of {n} instances, and of the pair (x, y) x has {lengths}")
     if not hasattr(data, "__getitem__") or _length(data) is None:
         raise InvalidInput(
             f"data is what the criterion was trained on: a dataset with a length, a pair (x, y) or marvel's Data; "
@@ -146,6 +150,9 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
         return Found(lambda i: tuple(part[i] for part in x) if len(x) > 1 else x[0][i], y)
     if hasattr(data, "column_names") and hasattr(data, "features"):
         return _of_huggingface(data)
+    row = _rows_of(data)
+    if row is not None:
+        return _of_table(data, row)
     known = next((getattr(data, key) for key in LABELS if _length(getattr(data, key, None)) == n), None)
     if getattr(data, "target_transform", None) is not None:
         known = None
@@ -172,11 +179,36 @@ def _of_data(data: Data) -> Found:
 
 
 def _of_pair(x: Any, y: Any) -> Found:
-    if hasattr(x, "iloc"):  # a DataFrame
-        names = [str(name) for name in x.index]
-        unique = len(set(names)) == len(names)
-        return Found(lambda i: dict(x.iloc[i].items()), np.asarray(y), ids=names if unique else None)
+    row = _rows_of(x)
+    if row is not None:
+        return Found(row, np.asarray(y), ids=_row_names(x))
+    if hasattr(x, "iloc"):  # a Series, of texts for one
+        return Found(lambda i: x.iloc[i], np.asarray(y), ids=_row_names(x))
     return Found(lambda i: x[i], y)
+
+
+def _of_table(data: Any, row: Callable[[int], dict[Any, Any]]) -> Found:
+    columns = list(getattr(data, "column_names", data.columns))
+    label = next((key for key in LABELS if key in columns), None)
+    known = None if label is None else np.asarray(data[label])
+    return Found(lambda i: _without_label(row(i)), known, ids=_row_names(data))
+
+
+def _rows_of(table: Any) -> Callable[[int], dict[Any, Any]] | None:
+    """The rows of a table of pandas, polars or pyarrow, each by its place; None: it is no such table."""
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        return lambda i: dict(table.iloc[i].items())
+    if hasattr(table, "row") and hasattr(table, "columns"):
+        return lambda i: dict(table.row(i, named=True))
+    if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
+        return lambda i: dict(table.slice(i, 1).to_pylist()[0])
+    return None
+
+
+def _row_names(table: Any) -> list[str] | None:
+    """The index of a DataFrame or Series, where it tells the rows apart."""
+    names = [str(name) for name in table.index] if hasattr(table, "iloc") else []
+    return names if names and len(set(names)) == len(names) else None
 
 
 def _of_huggingface(data: Any) -> Found:

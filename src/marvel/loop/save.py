@@ -43,7 +43,7 @@ def save_run(
     data: Any,
     *,
     labels: Any = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | Mapping[int, str] | None = None,
     ids: Sequence[str] | None = None,
     name: str | None = None,
     top: int | None = None,
@@ -57,7 +57,7 @@ def save_run(
 
     data      what was trained on, in the order of the indices: a dataset, a pair (x, y), or `marvel.data.load(...)`
     labels    the given labels, where the dataset does not say them
-    classes   the classes' names; by default those the dataset has, or 0, 1, ...
+    classes   the classes' names, or a dict from their numbers; by default those the dataset has, or 0, 1, ...
     ids       the instances' own names; by default their files, the rows of a DataFrame, or 0, 1, ...
     name      what the report calls the data
     top       list this many labels; by default those that were removed
