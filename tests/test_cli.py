@@ -15,6 +15,7 @@ from marvel import __version__
 from marvel.cli import main
 from marvel.cli.progress import Progress
 from marvel.cli.show import print_table
+from marvel.data.arrays import open_npz
 from marvel.methods import METHODS
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
@@ -287,8 +288,8 @@ def test_noise_makes_labels_wrong_in_the_format_they_came_in(marvel: Run, suffix
     assert done.code == 0, done.err
     said = json.loads(done.out)
     if suffix in ("npy", "npz"):
-        content = np.load(noisy)
-        given = content if suffix == "npy" else content["y"]
+        content = open_npz(noisy) if suffix == "npz" else {"y": np.load(noisy)}
+        given = content["y"]
         assert given.dtype == np.int16
         if suffix == "npz":
             assert content["x"].shape == (500, 2) and (content["clean"] == labels).all()
@@ -371,11 +372,11 @@ def test_noise_does_not_write_over_a_file(marvel: Run) -> None:
         ("t.csv --rate 0.2 --out b.csv", "add --column and one of file, species"),
         ("t.csv --column specie --rate 0.2 --out b.csv", "no column 'specie'"),
         ("t.csv --column species --classes 9 --rate 0.2 --out b.csv", "names 2 classes"),
-        ("ragged.csv --column b --rate 0.2 --out b.csv", "row 3"),
+        ("ragged.csv --column b --rate 0.2 --out b.csv", "row 1 has 1 cells and the heading 2"),
         ("empty.txt --rate 0.2 --out b.txt", "is empty"),
         ("bad.npy --rate 0.2 --out b.npy", "cannot be read as labels"),
         ("bad.npz --rate 0.2 --out b.npz", "cannot be read as labels"),
-        ("a.pkl --rate 0.2 --out b.pkl", "labels come from a .npy, .npz, .csv or .txt file"),
+        ("a.pkl --rate 0.2 --out b.pkl", "labels come from a .npy, .npz, .csv, .tsv or .txt file"),
     ],
 )
 def test_mistakes_with_noise(marvel: Run, words: str, said: str) -> None:
@@ -434,10 +435,87 @@ def test_tune_reads_a_run(marvel: Run) -> None:
         ("tune --method gce --by clean", "is not known: use --by cv"),
         ("tune --replay wait=2..4", "are of a run: marvel tune RUN"),
         ("tune --method gce --try q=3", "GCE wants q in [0, 1]"),
+        ("tune --data two.csv --method gce --try q=0.1 --folds 2 --quiet", "at least two instances, and here of 1"),
     ],
 )
 def test_mistakes_of_tune(marvel: Run, words: str, said: str) -> None:
+    Path("two.csv").write_text("a,label\n1,cat\n2,dog\n")
     fails(marvel(*words.split()), said)
+
+
+@pytest.mark.parametrize("width", ["60", "200"])
+def test_long_names_leave_room_for_the_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    print_table(["class", "labels", "share"], [["x" * 500, "12,345", "7.5%"], ["cat", "2", "10.0%"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(width)
+    assert any("12,345" in line and "7.5%" in line for line in lines)
+    assert "".join(lines).count("x") == 500
+
+
+def test_a_closed_stdout_is_no_mistake(tmp_path: Path) -> None:
+    """As `marvel methods >&-` does, and some services."""
+    program = "import sys; sys.stdout = None; from marvel.cli import main; main(['methods'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_place_below_a_file_says_what_to_do(marvel: Run) -> None:
+    Path("data.csv").write_text("a,label\n" + "".join(f"{k},{'pq'[k // 2 % 2]}\n" for k in range(40)))
+    for words in ("train --data digits --epochs 1 --out data.csv/run", "demo --out data.csv/demo"):
+        fails(marvel(*words.split()), "what should be a folder is a file: name another place")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "encoding", "delimiter", "end"),
+    [
+        ("t.csv", b"\xef\xbb\xbf", "utf-8", ",", "\r\n"),
+        ("t.csv", b"", "utf-8", ";", "\n"),
+        ("t.csv", b"\xff\xfe", "utf-16-le", ",", "\n"),
+        ("t.TSV", b"", "utf-8", "\t", "\r"),
+        ("t.txt", b"\xef\xbb\xbf", "utf-8", "", "\r\n"),
+    ],
+)
+def test_noise_leaves_all_else_as_it_is(
+    marvel: Run, name: str, mark: bytes, encoding: str, delimiter: str, end: str
+) -> None:
+    """Put the old labels back by hand and it is the old file, byte for byte."""
+    labels = ["caf\u00e9", "a dog"] * 60
+    if delimiter:
+        cell = f'"a {delimiter}{end}""b"""'
+        rows = [
+            delimiter.join((cell, f" {label} " if k % 3 else f'"{label}"', "x y")) for k, label in enumerate(labels)
+        ]
+        rows = [delimiter.join(("note", "kind", "last")), *rows]
+    else:
+        rows = [f"{label} " for label in labels]
+    rows.insert(50, "")
+    Path(name).write_bytes(mark + (end.join(rows) + end + end).encode(encoding))
+    out = f"noisy{Path(name).suffix}"
+    column = ("--column", "kind") if delimiter else ()
+    done = marvel("noise", name, *column, "--rate", "0.3", "--out", out, "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    assert said["classes"] == ["a dog", "caf\u00e9"] and said["realised_rate"] > 0.1
+    before, after = (Path(each).read_bytes()[len(mark) :].decode(encoding).split(end) for each in (name, out))
+    assert Path(out).read_bytes().startswith(mark) and len(before) == len(after)
+    swapped = {"caf\u00e9": "a dog", "a dog": "caf\u00e9"}
+    wrong = 0
+    for old, new in zip(before, after, strict=True):
+        if new != old:
+            label = next(label for label in swapped if label in new)
+            spelled = [f" {swapped[label]} ", f'"{swapped[label]}"', swapped[label]]
+            assert old in [new.replace(label, each) for each in spelled]
+            wrong += 1
+    assert wrong == round(said["realised_rate"] * 120)
+
+
+def test_noise_wants_every_label(marvel: Run) -> None:
+    Path("a.csv").write_text("a,label\n1,cat\n2,\n3,dog\n")
+    done = marvel("noise", "a.csv", "--column", "label", "--rate", "0.2", "--out", "b.csv")
+    fails(done, "a.csv has no label in row 1: fill it in")
 
 
 def test_names_in_a_table_are_text(capsys: pytest.CaptureFixture[str]) -> None:

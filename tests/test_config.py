@@ -77,6 +77,7 @@ def test_later_layers_override_however_they_are_spelled() -> None:
         ({"epochs": 2.5}, "epochs should be a whole number or none, got 2.5"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"batch": 1}, "batch must be at least 2, got 1"),
+        ({"size": 100000}, "size is the side of images in pixels, at most 4096; got 100000"),
         ({"lr": "-1"}, "lr must be positive, got -1.0"),
         ({"lr": "nan"}, "lr must be positive, got nan"),
         ({"momentum": 1}, "momentum must lie in [0, 1), got 1.0"),

@@ -14,7 +14,7 @@ from marvel import data as datasets
 from marvel.config import Config
 from marvel.data.corrections import correct
 from marvel.data.csv_text import guarded, line_of, unguarded
-from marvel.errors import InvalidInput, UnknownName
+from marvel.errors import DataError, InvalidInput, UnknownName
 from marvel.run import read, train
 
 
@@ -77,6 +77,9 @@ def test_a_dataset_by_name_is_corrected_by_index(tmp_path: Path) -> None:
         (["id,corrected", "i3,no", "i3,yes"], "corrects 'i3' twice"),
         (["id,corrected,action", "i3,,keep"], r"row 0 \(i3\) says no label"),
         (["id,corrected", ",no"], "row 0 has no id"),
+        (["id,corrected", "i99,no"], "give the --id with which the ids were written"),
+        (["row,corrected", "99,no"], "rows are counted from 0"),
+        (["row,corrected,action", *(f"{row},,aside" for row in range(40))], "leaves out every instance of t"),
     ],
 )
 def test_corrections_that_do_not_fit_get_one_clear_line(
@@ -86,6 +89,18 @@ def test_corrections_that_do_not_fit_get_one_clear_line(
     with pytest.raises(InvalidInput, match=message) as caught:
         correct(datasets.load(str(table), id="name"), path)
     assert "\n" not in str(caught.value) and str(caught.value)
+
+
+def test_labels_for_what_was_set_aside_are_not_passed_over_in_silence(table: Path, tmp_path: Path) -> None:
+    path = written(tmp_path / "c.csv", ["id,corrected,action", "i5,no,choose", "i6,yes,choose"])
+    after = correct(datasets.load(str(table), id="name"), path)
+    assert "1 labels are corrected and 0 instances left out; 1 labels are of instances" in after.notes[-1]
+
+
+def test_corrections_that_leave_one_class_are_refused(table: Path, tmp_path: Path) -> None:
+    lines = [f"{row},,aside" for row in range(1, 40, 2)]
+    with pytest.raises(DataError, match="t after c.csv: all 20 instances are labelled 'no'"):
+        correct(datasets.load(str(table)), written(tmp_path / "c.csv", ["row,corrected,action", *lines]))
 
 
 def test_files_that_are_no_corrections(tmp_path: Path) -> None:

@@ -665,7 +665,7 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     np.savez(path, x=GREY, y=Y, labels=Y)
     refused("not known: labels")
     np.savez(path, x=GREY, y=Y[:3])
-    refused("mine.npz: mine: y has 3 labels")
+    refused("mine.npz: y has 3 labels for 12 instances")
     np.savez(path, x=GREY, y=np.array(["a", None] * 6, dtype=object))
     refused("never unpickled")
     path.write_bytes(path.read_bytes()[:200])

@@ -154,6 +154,19 @@ def without(content: bytes, ids: Sequence[str]) -> bytes:
     return content
 
 
+def test_a_table_may_have_the_name_of_the_decisions(table: Path, tmp_path: Path) -> None:
+    named = table.rename(table.with_name("corrections.csv"))
+    folder = run_on(named, tmp_path / "run", **SETTINGS)
+    decide(folder, i3=("choose", "cat"))
+    done = export(folder, tmp_path / "new")
+    assert done.decisions == "corrections_2.csv"
+    assert [line[0] for line in lines(tmp_path / "new" / done.decisions)] == ["id", "i3"]
+    assert (
+        labels_of(datasets.load(str(tmp_path / "new" / "corrections.csv"), id="name", columns="notes=leave"))["i3"]
+        == "cat"
+    )
+
+
 def test_what_is_set_aside_can_be_kept_and_is_marked(table: Path, tmp_path: Path) -> None:
     folder = run_on(table, tmp_path / "run", **SETTINGS)
     decide(folder, i4=("aside", None))

@@ -13,7 +13,7 @@ from marvel import data as datasets
 from marvel.config import Config
 from marvel.data.folder import read_folder
 from marvel.data.images import ImageFiles, read_image
-from marvel.errors import DataError, InvalidInput
+from marvel.errors import DataError, FolderError, InvalidInput
 from marvel.run import Run, train
 
 
@@ -44,6 +44,27 @@ def test_classes_are_folders_and_the_test_set_lies_beside(folder):
 def test_without_train_and_test_the_folder_itself_holds_the_classes(folder):
     data = read_folder(folder / "train", size=16)
     assert data.shape == (3, 16, 16) and data.test_x is None and len(data) == 24
+
+
+def test_hidden_files_are_no_images(folder):
+    """Programs leave them: previews, copies of what was opened, notes of the system on a stick."""
+    before = datasets.load(str(folder))
+    for name in (".preview.jpg", ".ipynb_checkpoints/00-checkpoint.jpg", "._00.jpg"):
+        hidden = folder / "train" / "red" / name
+        hidden.parent.mkdir(exist_ok=True)
+        picture((30, 30, 220)).save(hidden)
+    data = datasets.load(str(folder))
+    assert data.ids == before.ids and data.set_aside == ()
+
+
+def test_a_run_does_not_lie_in_its_data(folder, tmp_path_factory):
+    """Its folders would be classes the next time."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "link").symlink_to(folder)
+    for out in (folder, folder / "runs" / "mine", elsewhere / "link" / "run"):
+        with pytest.raises(FolderError, match="lies inside the data itself.*name a folder elsewhere with --out"):
+            train(settings(folder, epochs=1), out=out)
+    assert sorted(path.name for path in folder.iterdir()) == ["test", "train"]
 
 
 def test_the_folder_one_is_in_has_a_name(folder, monkeypatch):

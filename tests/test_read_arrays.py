@@ -117,6 +117,20 @@ def test_npy_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     refused("is an .npz archive", labels=str(tmp_path / "y.npy"))
 
 
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x": X[:0], "y": Y[:0]}, "there are no instances in it"),
+        ({"x": X, "y": np.zeros((30, 1))}, r"given \(30, 1\): save y.ravel\(\)"),
+        ({"x": X, "y": np.eye(3)[np.arange(30) % 3]}, r"given \(30, 3\): .*save y.argmax\(axis=1\)"),
+        ({"x": X, "y": Y, "names": np.arange(30)}, "not known: names; leave it out, or --id names the array of ids"),
+    ],
+)
+def test_arrays_of_other_shapes_get_advice(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        datasets.load(saved(tmp_path / "a.npz", **arrays))
+
+
 def test_one_class_and_too_many_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at least 2 classes"):
         datasets.load(saved(tmp_path / "a.npz", x=X, y=np.zeros(30, int)))

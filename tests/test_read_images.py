@@ -185,6 +185,7 @@ def test_a_name_that_is_no_text_is_set_aside(folder: Path) -> None:
         (["1.png", "list.csv"], "if list.csv says what the images are, give its path"),
         (["notes.txt"], "holds no images"),
         (["a/1.png", "b/"], "at least two classes, and has 'a' only"),
+        (["all/a/1.png", "all/b/1.png"], "has 'all' only; if a and b in it are classes, give .*all"),
     ],
 )
 def test_a_folder_that_cannot_be_meant_gets_one_clear_line(tmp_path: Path, files: list[str], message: str) -> None:
@@ -265,6 +266,16 @@ def test_rows_without_an_image_are_named_and_set_aside(images: Path) -> None:
         "id11": "there is no such file",
     }
     assert data.ids == tuple(f"id{k}" for k in range(6))
+
+
+def test_an_image_is_the_same_by_its_whole_path(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(f"images/{k}.png", "pq"[k % 2]) for k in range(6)]
+    listed(
+        images.parent / "t.csv", [*rows, (str(images / "1.png"), "q"), (f"../{images.parent.name}/images/2.png", "p")]
+    )
+    monkeypatch.chdir(images.parent)
+    data = datasets.load("t.csv")
+    assert [one.reason for one in data.set_aside] == ["the same image is in row 1", "the same image is in row 2"]
 
 
 def test_a_table_whose_images_are_elsewhere_says_where_it_looked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import gzip
 import io
 import string
 from dataclasses import replace
@@ -107,6 +108,7 @@ def test_blank_lines_are_no_rows_and_a_last_line_needs_no_end(tmp_path: Path) ->
         (b'a,label\n1,x\n"2"0,y\n', "line 3: .*in a quoted cell a quotation mark is written twice"),
         (b"a,label\n1,x\n2,y,z\n", "row 1 has 3 cells and the heading 2: '2,y,z'"),
         (b"a,label\n1,x\n2\n", "row 1 has 1 cells and the heading 2"),
+        (b"# of 2024\na,label\n1,x\n", "the heading is taken to be '# of 2024'; delete what stands above it"),
         (b"a,label\n1,caf\xe9\n", "not UTF-8: byte 0xe9 in line 2; save the table as UTF-8"),
         (b"PK\x03\x04\x00\x00", "not a text file"),
     ],
@@ -414,6 +416,37 @@ def test_dates_booleans_and_small_types_are_numbers(tmp_path: Path) -> None:
     at = days.astype("int64").to_numpy().astype(float)
     np.testing.assert_allclose(data.x[:, 0], (at - at.mean()) / at.std(), atol=1e-5)
     assert data.shape == (3,)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ"])
+def test_dates_of_a_csv_are_numbers_as_in_parquet(tmp_path: Path, form: str) -> None:
+    days = [pandas.Timestamp("2024-01-01") + pandas.Timedelta(days=(k * 37) % 400) for k in range(40)]
+    cells = [day.strftime(form) if k != 5 else "" for k, day in enumerate(days)]
+    columns = {"when": cells, "label": ["pq"[k // 2 % 2] for k in range(40)]}
+    data = datasets.load(str(as_csv(tmp_path / "t.csv", columns)))
+    assert any("'when' as number" in note for note in data.notes)
+    at = np.array([np.nan if k == 5 else day.value for k, day in enumerate(days)], dtype=float)
+    expected = np.nan_to_num((at - np.nanmean(at)) / np.nanstd(at))
+    np.testing.assert_allclose(data.x[:, 0], expected, atol=1e-5)
+
+
+def test_classes_that_differ_in_spelling_are_said(tmp_path: Path) -> None:
+    for labels, said in (
+        (["True", "TRUE", "no"], "'TRUE' and 'True' differ in spelling only"),
+        (["1", "1.0", "2"], "'1' and '1.0' differ in spelling only"),
+        (["caf\u00e9", "cafe\u0301", "tea"], "differ in spelling only"),
+        (["a b", "a  B", "c"], "differ in spelling only"),
+        (["1", "10", "one"], None),
+    ):
+        columns = {"a": [float(k * k % 7) for k in range(60)], "label": [labels[k // 2 % 3] for k in range(60)]}
+        notes = " ".join(datasets.load(str(as_csv(tmp_path / "t.csv", columns))).notes)
+        assert (said in notes) if said else "spelling" not in notes
+
+
+def test_a_packed_table_is_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,label\n1,x\n"))
+    with pytest.raises(DataError, match="is packed: unpack it first"):
+        datasets.load(str(tmp_path / "t.csv.gz"))
 
 
 def test_kinds_can_be_said(tmp_path: Path) -> None:

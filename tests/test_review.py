@@ -186,6 +186,9 @@ def test_the_socket_is_on_the_loopback_address_only() -> None:
         assert one.getsockname()[0] == "127.0.0.1"
         with pytest.raises(InvalidInput, match="in use"):
             listen(one.getsockname()[1])
+    for port in (80_000, -1):
+        with pytest.raises(InvalidInput, match=f"port {port} is in use or not allowed"):
+            listen(port)
 
 
 # ------------------------------------------------------------ what pages hold

@@ -140,6 +140,8 @@ def test_other_data_or_settings_do_not_go_into_the_same_folder(photos, shards, t
         prepare(datasets.listing(str(photos)), shards, rows=8)
     with pytest.raises(FolderError, match="holds something else"):
         prepare(datasets.listing(str(photos)), photos, rows=8)
+    with pytest.raises(FolderError, match="lies inside the data itself"):
+        prepare(datasets.listing(str(photos)), photos / "shards", rows=8)
     with pytest.raises(InvalidInput, match="rows must be at least 1"):
         prepare(datasets.listing(str(photos)), tmp_path / "new", rows=0)
 

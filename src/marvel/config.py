@@ -28,6 +28,8 @@ def setting(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
+LARGEST_SIZE = 4096
+"""Of an image's side: a mistyped one would fill the memory, 200 MB an image at this one, until the system kills us."""
 WHOLE = ("epochs", "batch", "seed", "threads", "workers", "size", "checkpoint_every", "checkpoint_every_steps")
 REAL = ("rate", "lr", "momentum", "weight_decay", "hold_out")
 
@@ -129,6 +131,8 @@ class Config:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInput(f"{name} must be at least {least}, got {value}")
+        if self.size is not None and self.size > LARGEST_SIZE:
+            raise InvalidInput(f"size is the side of images in pixels, at most {LARGEST_SIZE}; got {self.size}")
         if self.lr is not None and not 0 < self.lr < math.inf:
             raise InvalidInput(f"lr must be positive, got {self.lr}")
         for name in ("hold_out", "momentum"):

@@ -2,29 +2,51 @@
 
     .npy    an array of whole numbers or strings
     .npz    its array `y`; written back with all other arrays, and with the labels as they were in `clean`
-    .csv    the column named, or the only one; written back with all other columns
+    .csv    (or .tsv) the column named, or the only one; all else is written back byte for byte
     .txt    a label a line
 
 Labels that are not whole numbers from 0 are names: their classes are the names that occur, sorted.
 """
 
-import csv
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marvel.data.classes import class_name
+from marvel.data.csv_text import cut, quoted, read_csv
 from marvel.errors import DataError, InvalidInput
 from marvel.runs import write_atomically
 
-FORMATS = (".npy", ".npz", ".csv", ".txt")
+TABLES = (".csv", ".tsv")
+FORMATS = (".npy", ".npz", *TABLES, ".txt")
 HEADINGS = {"label", "labels", "class", "target", "y"}
 """First lines that are taken as the heading of an only column."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file of text, cut before and after each label."""
+
+    mark: bytes
+    encoding: str
+    delimiter: str | None
+    """Of cells; None where a line is a label."""
+    pieces: list[str]
+    places: list[int]
+    """Of the labels among the pieces."""
+
+    def written(self, labels: dict[int, str]) -> bytes:
+        """With other labels, by their place among all of them; the rest as it is."""
+        pieces = list(self.pieces)
+        for number, label in labels.items():
+            pieces[self.places[number]] = label if self.delimiter is None else quoted(label, self.delimiter)
+        return self.mark + "".join(pieces).encode(self.encoding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +59,7 @@ class LabelFile:
     """The classes' names, where labels are names."""
     format: str
     content: Any
-    """The file: an array, the arrays of an archive, or rows of text."""
-    column: int = 0
-    heading: bool = False
+    """The file: an array, the arrays of an archive, or `Text`."""
 
     @property
     def classes(self) -> int:
@@ -49,15 +69,14 @@ class LabelFile:
     def write(self, path: str | Path, labels: NDArray[np.int64]) -> None:
         """The same file with other labels."""
         path = Path(path)
-        if path.suffix != self.format:
+        if path.suffix.lower() != self.format:
             raise InvalidInput(f"labels are written in the format they came in, to a {self.format} file, given {path}")
         named = labels if self.names is None else np.array(self.names)[labels]
-        if self.format in (".npy", ".npz"):
-            content = self._archive(named)
-        elif self.format == ".txt":
-            content = "".join(f"{label}\n" for label in [*self._head(), *named.tolist()]).encode()
+        if isinstance(self.content, Text):
+            changed = np.flatnonzero(labels != self.labels).tolist()
+            content = self.content.written({row: str(named[row]) for row in changed})
         else:
-            content = self._table(named)
+            content = self._archive(named)
         write_atomically(path, content)
 
     def _archive(self, labels: NDArray[Any]) -> bytes:
@@ -69,44 +88,38 @@ class LabelFile:
             np.savez(file, **{"clean": old, **self.content, "y": _like(old, labels)})
         return file.getvalue()
 
-    def _head(self) -> list[str]:
-        return [row[self.column] for row in self.content[: int(self.heading)]]
-
-    def _table(self, labels: NDArray[Any]) -> bytes:
-        file = io.StringIO(newline="")
-        writer = csv.writer(file, lineterminator="\n")
-        for row, label in zip(self.content, [*self._head(), *labels.tolist()], strict=True):
-            writer.writerow([*row[: self.column], label, *row[self.column + 1 :]])
-        return file.getvalue().encode()
-
 
 def read_labels(path: str | Path, column: str | None = None) -> LabelFile:
     """The labels of a file; `column` is the heading of a column of a .csv file."""
     path = Path(path)
-    if path.suffix not in FORMATS:
-        raise InvalidInput(f"labels come from a .npy, .npz, .csv or .txt file, given {path}")
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        raise InvalidInput(f"labels come from a .npy, .npz, .csv, .tsv or .txt file, given {path}")
     if not path.is_file():
         raise InvalidInput(f"no file of labels at {path}")
-    if column is not None and path.suffix != ".csv":
+    if column is not None and kind not in TABLES:
         raise InvalidInput(f"column '{column}' is for .csv files, given {path}")
     try:
-        if path.suffix in (".npy", ".npz"):
-            return _from_arrays(path)
-        text = path.read_text(encoding="utf-8-sig")
-        if path.suffix == ".txt":
-            rows = [[line.strip()] for line in text.splitlines() if line.strip()]
+        if kind in (".npy", ".npz"):
+            found = _from_arrays(path)
         else:
-            rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    except (ValueError, EOFError, OSError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
+            found = _from_table(path, column) if kind in TABLES else _from_lines(path)
+    except (DataError, InvalidInput):
+        raise
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read as labels: {error}") from None
-    return _from_rows(path, rows, column)
+    for number, name in enumerate(found.names or ()):
+        if class_name(name) is None:
+            row = int(np.flatnonzero(found.labels == number)[0])
+            raise DataError(f"{path} has no label in row {row}: fill it in, or leave the row out")
+    return found
 
 
 def _from_arrays(path: Path) -> LabelFile:
     with path.open("rb") as file:
         content = np.load(file, allow_pickle=False)
         archive = not isinstance(content, np.ndarray)
-        if archive != (path.suffix == ".npz"):
+        if archive != (path.suffix.lower() == ".npz"):
             raise ValueError("its name says another format than it has")
         if archive:
             content = {name: content[name] for name in content.files}
@@ -115,31 +128,63 @@ def _from_arrays(path: Path) -> LabelFile:
     given = content["y"] if archive else content
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuU":
         raise ValueError(f"expected (n,) whole numbers or strings, got {given.dtype} of shape {given.shape}")
-    return LabelFile(*_number(given.tolist()), path.suffix, content)
+    return LabelFile(*_number(given.tolist()), path.suffix.lower(), content)
 
 
-def _from_rows(path: Path, rows: list[list[str]], column: str | None) -> LabelFile:
-    if not rows:
+def _from_table(path: Path, column: str | None) -> LabelFile:
+    text = read_csv(path)
+    records = [record for record in text.records() if record.cells]
+    if not records:
         raise DataError(f"{path} is empty")
-    place, heading = 0, column is not None
+    first = [cell.strip() for cell in records[0].cells]
+    place = 0
     if column is not None:
-        if column not in rows[0]:
-            raise InvalidInput(f"{path} has no column '{column}': its first line says {', '.join(rows[0])}")
-        place = rows[0].index(column)
-    elif len(rows[0]) > 1:
-        raise InvalidInput(f"{path} has several columns: add --column and one of {', '.join(rows[0])}")
-    else:
-        others = [row[0] for row in rows[1:]]
-        numbers = bool(others) and all(map(_is_number, others))
-        heading = rows[0][0].lower() in HEADINGS or (numbers and not _is_number(rows[0][0]))
-    for line, row in enumerate(rows, 1):
-        if len(row) != len(rows[0]):
-            raise DataError(f"{path} has {len(rows[0])} columns, but {len(row)} in row {line}")
-    labels = [row[place].strip() for row in rows[int(heading) :]]
+        if column not in first:
+            raise InvalidInput(f"{path} has no column '{column}': its first line says {', '.join(first)}")
+        place = first.index(column)
+    elif len(first) > 1:
+        raise InvalidInput(f"{path} has several columns: add --column and one of {', '.join(first)}")
+    list(text.rows())  # each as long as the first, or an error that says which is not
+    cells = [record.cells[place].strip() for record in records]
+    head = column is not None or _has_heading(cells)
+    pieces: list[str] = []
+    places: list[int] = []
+    for record in text.records():
+        parts = cut(record.text, place, text.delimiter) if record.cells else (record.text,)
+        if record.cells:
+            places.append(len(pieces) + 1)
+        pieces += parts
+    return _labelled(path, cells, head, Text(text.mark, text.encoding, text.delimiter, pieces, places))
+
+
+def _from_lines(path: Path) -> LabelFile:
+    text = read_csv(path)
+    pieces: list[str] = []
+    places: list[int] = []
+    for line in text.text.splitlines(keepends=True):
+        label = line.strip()
+        before, _, after = line.partition(label) if label else (line, "", "")
+        if label:
+            places.append(len(pieces) + 1)
+        pieces += [before, label, after]
+    cells = [pieces[place] for place in places]
+    if not cells:
+        raise DataError(f"{path} is empty")
+    return _labelled(path, cells, _has_heading(cells), Text(text.mark, text.encoding, None, pieces, places))
+
+
+def _has_heading(cells: list[str]) -> bool:
+    """Of an only column: by its name, or where it is the only cell that is no number."""
+    numbers = len(cells) > 1 and all(map(_is_number, cells[1:]))
+    return cells[0].lower() in HEADINGS or (numbers and not _is_number(cells[0]))
+
+
+def _labelled(path: Path, cells: list[str], heading: bool, text: Text) -> LabelFile:
+    labels = cells[int(heading) :]
     if not labels:
         raise DataError(f"{path} has a heading and no labels")
     numbered = _number([int(label) for label in labels] if all(map(_is_number, labels)) else labels)
-    return LabelFile(*numbered, path.suffix, rows, place, heading)
+    return LabelFile(*numbered, path.suffix.lower(), replace(text, places=text.places[int(heading) :]))
 
 
 def _is_number(text: str) -> bool:

@@ -186,6 +186,8 @@ def _begin(listing: Listing, out: Path, settings: dict[str, Any]) -> Manifest:
     if not is_shards(out):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise FolderError(f"{out} is there and holds something else: name a new folder")
+        if listing.origin == "folder":  # of a known dataset, shards may lie beside its lists
+            listing.source().check_outside(out)
         return Manifest(**told, notes=(*listing.notes, *listing.counted()))
     before = read_manifest(out)
     for key, value in told.items():

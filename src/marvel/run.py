@@ -131,6 +131,8 @@ class Run:
         """Write config.json, or see that it is the same run that goes on."""
         if folder.path.exists() and not folder.path.is_dir():
             raise FolderError(f"{folder.path} is a file: name a folder for the run")
+        if self.data.origin is not None:
+            self.data.origin.check_outside(folder.path)
         folder.path.mkdir(parents=True, exist_ok=True)
         self.held = hold(folder.path)
         before, now = folder.config, self.facts()

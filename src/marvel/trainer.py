@@ -96,6 +96,10 @@ class Trainer:
     ) -> None:
         if len(y) != len(source):
             raise InvalidInput(f"expected {len(source)} labels, one for each instance, got {len(y)}")
+        if len(y) < 2:
+            raise InvalidInput(
+                f"one training is of at least two instances, and here of {len(y)}: hold out fewer, or add some"
+            )
         if not bool(((y >= 0) & (y < classes)).all()):
             raise InvalidInput(f"labels must lie in 0..{classes - 1}, got {int(y.min())}..{int(y.max())}")
         self.config, self.source, self.views = config, source, views

@@ -4,6 +4,7 @@ What is slow to import (torch, matplotlib) is imported inside the verbs, so that
 stdout, progress and mistakes to stderr. A mistake is one line and exit code 2.
 """
 
+import errno
 import os
 import shlex
 import signal
@@ -32,6 +33,18 @@ from marvel.cli.tune import tune
 from marvel.errors import MarvelError
 
 MISTAKE, INTERRUPTED, TERMINATED = 2, 130, 143
+
+ADVICE = {
+    errno.ENOENT: "bring it back, or name another",
+    errno.EEXIST: "what should be a folder is a file: name another place",
+    errno.ENOTDIR: "what should be a folder is a file: name another place",
+    errno.EISDIR: "what should be a file is a folder: name another place",
+    errno.EACCES: "name a place that is yours, or ask for the right to it",
+    errno.EPERM: "name a place that is yours, or ask for the right to it",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENAMETOOLONG: "name a shorter one",
+}
+"""What to do where the system only says what is wrong."""
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 """What Typer raises about the command line itself; it has no public name in all versions."""
@@ -82,6 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; what goes wrong becomes one line and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     terminated = threading.Event()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this: nobody listens
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         with _terminable(terminated):
             code = app(words, prog_name="marvel", standalone_mode=False)
@@ -95,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        advice = f"; {ADVICE[error.errno]}" if error.errno in ADVICE else ""
+        _fail((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + advice)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED and terminated.is_set():

@@ -71,9 +71,7 @@ def export(
         typer.echo(f"The corrected labels are in '{done.label}'.")
     if done.elsewhere:
         typer.echo(f"{done.elsewhere} images lie outside of the table's folder, and were not carried along.")
-    typer.echo(
-        f"{_counted(done.written, 'instance')} written to {out}; the decisions are in {out / 'corrections.csv'}."
-    )
+    typer.echo(f"{_counted(done.written, 'instance')} written to {out}; the decisions are in {out / done.decisions}.")
 
 
 def _counted(number: int, what: str) -> str:

@@ -19,7 +19,7 @@ LARGEST_MATRIX = 12
 def noise(
     labels: Annotated[
         Path | None,
-        typer.Argument(metavar="[LABELS]", help="A .npy, .npz (its array y), .csv or .txt file of clean labels."),
+        typer.Argument(metavar="[LABELS]", help="A .npy, .npz (its array y), .csv, .tsv or .txt file of clean labels."),
     ] = None,
     noise: Annotated[
         str, typer.Option(help="The convention (--list says what there is).", metavar="NAME")

@@ -44,19 +44,23 @@ def print_source(data: "Data") -> None:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: bool = False) -> None:
     """A table on stdout; the first column is of names, columns of numbers are set right."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
     rows = list(rows)
-    table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, padding=(0, 1, 0, 0))
-    for column, heading in enumerate(headings):
-        numbers = column > 0 and all(row[column][:1].isdigit() or row[column] == "–" for row in rows)
-        widest = max(map(len, heading.split()), default=0)
-        side: Literal["left", "right"] = "right" if numbers else "left"
-        table.add_column(heading, justify=side, min_width=widest, no_wrap=column == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
     # Rich takes a pipe for a terminal of 80 columns, too few for some tables.
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     # Names are data: brackets and colons in them are no markup.
-    Console(width=120 if piped else None, markup=False, emoji=False, highlight=False).print(table)
+    console = Console(width=120 if piped else None, markup=False, emoji=False, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, padding=(0, 1, 0, 0))
+    for column, heading in enumerate(headings):
+        numbers = column > 0 and all(row[column][:1].isdigit() or row[column] == "–" for row in rows)
+        widest = max([*map(len, heading.split()), *(len(row[column]) for row in rows if numbers)], default=0)
+        side: Literal["left", "right"] = "right" if numbers else "left"
+        # Names that leave no room for the numbers beside them are folded.
+        whole = column == 0 and max((cell_len(row[0]) for row in rows), default=0) <= console.width / 2
+        table.add_column(heading, justify=side, min_width=widest, no_wrap=whole, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

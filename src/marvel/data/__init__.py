@@ -76,6 +76,9 @@ DATASETS: dict[str, Callable[[Path | None], Data]] = {
 }
 
 
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z", ".rar")
+
+
 def load(
     name_or_path: str,
     root: str | Path | None = None,
@@ -148,6 +151,8 @@ def load(
     if suffix == ".npy":
         _takes(path, "an .npy file", told, "labels", "label")
         return read_npy(path, labels, label)
+    if suffix in PACKED:
+        raise DataError(f"{path} is packed: unpack it first, and give the file or folder that was in it")
     raise DataError(
         f"{path}: data is a folder of class folders of images, a .csv, .tsv or .parquet table, an .npz or .npy file, "
         "a Hugging Face dataset saved to disk, or a dataset's name"

@@ -29,6 +29,7 @@ KEYS = ("x", "y", "x_test", "y_test", "clean", "classes", "y_given", "aside")
 INSTANCES = ("X", "images", "features", "embeddings", "data", "arr_0")
 LABELS = ("Y", "label", "labels", "target", "targets", "arr_1")
 """Names that x and y go by, where there are no arrays called so."""
+NAMED = "; leave it out, or --id names the array of ids and --label that of labels"
 
 
 def from_arrays(
@@ -80,7 +81,7 @@ def read_npz(path: Path, label: str | None = None, id: str | None = None) -> Dat
     if missing or unknown:
         raise DataError(
             f"{path}: needs the arrays x and y, and may have {', '.join(KEYS[2:])}; "
-            f"{'missing ' + ', '.join(missing) if missing else 'not known: ' + ', '.join(unknown)}"
+            f"{'missing ' + ', '.join(missing) if missing else 'not known: ' + ', '.join(unknown) + NAMED}"
         )
     ids = None if id is None else arrays[id]
     origin = Origin("arrays", str(path.resolve()), y, id=id)
@@ -152,8 +153,12 @@ def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array |
     """What can be trained on; instances without a label, or with NaN in them, are set aside."""
     classes = arrays.get("classes")
     try:
-        if len(y.shape) != 1 or len(y) != len(x):
-            raise InvalidInput(f"{path.stem}: y has {len(y) if y.ndim else 'no'} labels for {len(x)} instances")
+        if x.size == 0:
+            raise InvalidInput(f"there are no instances in it: x is of shape {x.shape}")
+        if y.ndim > 1:
+            raise InvalidInput(f"y must have one label per instance, (n,); given {y.shape}: {_flat(y)}")
+        if y.ndim == 0 or len(y) != len(x):
+            raise InvalidInput(f"y has {len(y) if y.ndim else 'no'} labels for {len(x)} instances")
         names = [str(row) for row in range(len(x))] if ids is None else [str(value) for value in ids.tolist()]
         if ids is not None:
             if len(names) != len(x):
@@ -189,6 +194,11 @@ def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array |
         set_aside=tuple(SetAside(names[row], reason, row) for row, reason in sorted(aside.items())),
         notes=tuple(notes),
     )
+
+
+def _flat(y: Array) -> str:
+    """How to make one column of labels of several."""
+    return "save y.ravel()" if y.shape[1:] == (1,) else "of a column for each class, save y.argmax(axis=1)"
 
 
 def _without_labels(y: Array) -> tuple[dict[int, str], Array]:

@@ -1,6 +1,7 @@
 """Classes from labels as they come, text or numbers, with some missing; and the names of instances."""
 
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,23 @@ def check_classes(what: str, y: Sequence[int] | npt.NDArray[np.int64], classes: 
         if rare:
             named = ", ".join(rare[:5]) + (f" and {len(rare) - 5} more" if len(rare) > 5 else "")
             notes.append(f"{what}: {how} of {named}; nothing can be learned about a class like that")
+    alike = _alike([name for name, count in zip(classes, counts) if count])
+    if alike:
+        named = ", ".join(alike[:3]) + (f" and {len(alike) - 3} more" if len(alike) > 3 else "")
+        notes.append(
+            f"{what}: {named} differ in spelling only, and count as classes of their own; write one as the other"
+        )
     return notes
+
+
+def _alike(names: Sequence[str]) -> list[str]:
+    """Names that people may mean the same by: "True" and "TRUE", "1" and "1.0", the two ways to write an accent."""
+    groups: dict[object, list[str]] = {}
+    for name in names:
+        word, number, _ = _order(name)
+        same = " ".join(unicodedata.normalize("NFKC", name).casefold().split()) if word else number
+        groups.setdefault(same, []).append(f"'{name}'")
+    return [" and ".join(group) for group in groups.values() if len(group) > 1]
 
 
 def check_ids(what: str, ids: Sequence[str | None]) -> None:

@@ -1,6 +1,6 @@
 """Columns of a table as numbers a network can take.
 
-    number    standardised; a missing cell becomes the mean, and a second column says that it was missing
+    number    standardised, dates as days; a missing cell becomes the mean, and a second column says that it was missing
     category  a yes/no column for each of the most frequent values, and one for all others
     text      hashed n-grams of words (of letters, where words have no spaces between them), brought down to few numbers
     vector    a list of numbers in each row, such as an embedding: standardised, number by number
@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -193,7 +194,13 @@ class _Cells:
         """NaN where a cell is missing or no number."""
         if self.numbers is not None:
             return self.numbers
-        return np.array([_number(text, self.decimal) for text in self.texts or ()], dtype=np.float64)
+        texts = self.texts or ()
+        numbers = np.array([_number(text, self.decimal) for text in texts], dtype=np.float64)
+        enough = MOSTLY * sum(text is not None for text in texts)
+        if np.isfinite(numbers).sum() >= enough:
+            return numbers
+        dates = np.array([_date(text) for text in texts], dtype=np.float64)
+        return dates if np.isfinite(dates).sum() >= enough else numbers
 
     def as_texts(self) -> list[str]:
         """Empty where a cell is missing."""
@@ -298,6 +305,15 @@ def _number(text: str | None, decimal: str) -> float:
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
+
+
+def _date(text: str | None) -> float:
+    """Days, of a date as ISO 8601 writes it. Others are ambiguous: 03/04/2024 is in March or in April."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / 86400
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _vectors(cells: list[Any]) -> npt.NDArray[np.float64] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from marvel.data.classes import check_classes
 from marvel.data.core import Data
 from marvel.data.csv_text import unguarded
 from marvel.data.origin import SetAside
@@ -61,17 +62,24 @@ def correct(data: Data, path: Path) -> Data:
     _check(data, by, corrections, place, path)
     number = {name: label for label, name in enumerate(data.classes)}
     y, keep = data.y.clone(), torch.ones(len(data), dtype=torch.bool)
+    late = 0
     for one in corrections:
         index = place.get(one.key)
-        if index is None:
-            continue  # set aside already
+        if index is None:  # set aside already
+            late += one.corrected is not None
+            continue
         if one.corrected is None:
             keep[index] = False
         else:
             y[index] = number[one.corrected]
     changed = int((y != data.y)[keep].sum())
     left = np.flatnonzero(~keep.numpy())
+    if len(left) == len(data):
+        raise InvalidInput(f"{path} leaves out every instance of {data.name}: nothing is left to train on")
+    check_classes(f"{data.name} after {path.name}", y[keep].numpy(), data.classes)
     note = f"{path.name}: {changed} labels are corrected and {len(left)} instances left out"
+    if late:
+        note += f"; {late} labels are of instances that were set aside, and change nothing: mend the data itself"
     aside = _aside(data, left.tolist(), path.name)
     corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
     return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
@@ -96,7 +104,8 @@ def _check(data: Data, by: str, corrections: Sequence[Correction], place: Mappin
         elif one.key not in known_aside:
             unknown.append(one.key)
     if unknown:
-        raise InvalidInput(f"{path} corrects {_count(unknown)} not in {data.name}, e.g. '{unknown[0]}'")
+        told = "rows are counted from 0" if by == "row" else "give the --id with which the ids were written"
+        raise InvalidInput(f"{path} corrects {_count(unknown)} not in {data.name}, e.g. '{unknown[0]}'; {told}")
     if other:
         more = f", and {len(other) - 1} more" if len(other) > 1 else ""
         raise InvalidInput(f"{path} was made for other labels: {other[0]}{more}")

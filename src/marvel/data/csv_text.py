@@ -73,9 +73,13 @@ class CsvText:
         for row, record in enumerate(records):
             if len(record.cells) != len(heading.cells):
                 shown = " ".join(record.text.split())[:60]
+                advice = f"a cell with a {_NAMES[self.delimiter]} in it needs quotation marks"
+                if row == 0:
+                    said = " ".join(heading.text.split())[:60]
+                    advice = f"the heading is taken to be {said!r}; delete what stands above it, and {advice}"
                 raise DataError(
                     f"{self.path}, row {row} has {len(record.cells)} cells and the heading {len(heading.cells)}: "
-                    f"{shown!r}; a cell with a {_NAMES[self.delimiter]} in it needs quotation marks"
+                    f"{shown!r}; {advice}"
                 )
             yield record
 
@@ -109,6 +113,19 @@ class CsvText:
 
     def _decimal(self) -> str:
         return "," if self.delimiter == ";" and not re.search(r";\d+\.\d+;", self.text) else "."
+
+
+def cut(text: str, place: int, delimiter: str) -> tuple[str, str, str]:
+    """A record's text before a cell, the cell as it is written, and what comes after."""
+    cell = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
+    start = 0
+    for _ in range(place):
+        match = cell.match(text, start)
+        assert match is not None  # the pattern takes nothing, too
+        start = match.end() + len(delimiter)
+    match = cell.match(text, start)
+    assert match is not None
+    return text[:start], match.group(), text[match.end() :]
 
 
 def line_of(cells: Iterable[str], delimiter: str = ",", end: str = "\n") -> str:

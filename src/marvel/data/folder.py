@@ -51,8 +51,11 @@ def list_folder(folder: Path) -> ClassFolders:
     if not paths:
         raise DataError(f"{train} {_instead_of_images(train, classes)}")
     if len(set(y)) < 2:
+        only = train / classes[y[0]]
+        inside = sorted(path.name for path in only.iterdir() if path.is_dir() and not path.name.startswith("."))
+        hint = f"; if {inside[0]} and {inside[1]} in it are classes, give {only}" if len(inside) > 1 else ""
         raise DataError(
-            f"{train} must hold a folder of images for each of at least two classes, and has '{classes[y[0]]}' only"
+            f"{train} must hold a folder of images for each of at least two classes, and has '{only.name}' only{hint}"
         )
     return ClassFolders(folder, part, tuple(classes), paths, y)
 
@@ -122,16 +125,18 @@ def labelled(folder: Path, classes: Sequence[str]) -> tuple[list[Path], list[int
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """All files. A folder that may not be read is an error, and not an empty one as it is to `rglob`; one that is not
-    there has none: a class may be without test images."""
+    """All files but hidden ones, which programs leave beside people's own: previews, copies, notes of the system. A
+    folder that may not be read is an error, and not an empty one as it is to `rglob`; one that is not there has none: a
+    class may be without test images."""
 
     def refuse(error: OSError) -> None:
         if isinstance(error, FileNotFoundError):
             return
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
 
-    for at, _, names in os.walk(folder, onerror=refuse):
-        yield from (Path(at, name) for name in names)
+    for at, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(at, name) for name in names if not name.startswith("."))
 
 
 def _is_text(path: Path) -> bool:

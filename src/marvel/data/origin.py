@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from marvel.errors import DataError
+from marvel.errors import DataError, FolderError
 
 KINDS = ("folder", "listed", "shards", "paths", "table", "arrays", "huggingface", "kept")
 
@@ -59,6 +60,13 @@ class Origin:
     def at(self, rows: npt.NDArray[Any]) -> "Origin":
         """The same source, other rows of it."""
         return replace(self, rows=np.asarray(rows, dtype=np.int64))
+
+    def check_outside(self, folder: Path) -> None:
+        """A folder that is written must not lie in a folder of data: the next reader would take it for a class."""
+        source = Path(self.path).resolve()
+        inside = folder.absolute().parent.resolve() / folder.absolute().name
+        if source.is_dir() and inside.is_relative_to(source):
+            raise FolderError(f"{folder} lies inside the data itself, {source}: name a folder elsewhere with --out")
 
 
 @dataclass(frozen=True)

@@ -307,7 +307,7 @@ def _no_picture(rows: Rows, aside: dict[int, str], unused: npt.NDArray[np.bool_]
             continue
         if picture is None:
             found[row] = "no image is named"
-        elif isinstance(picture, Path) and (before := first.setdefault(os.path.normpath(picture), row)) != row:
+        elif isinstance(picture, Path) and (before := first.setdefault(os.path.abspath(picture), row)) != row:
             other = "" if rows.y[before] == rows.y[row] else f", labelled '{rows.classes[rows.y[before]]}'"
             found[row] = f"the same image is in row {before}{other}"
     return found

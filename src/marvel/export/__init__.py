@@ -17,7 +17,7 @@ from marvel.export.decided import Decided, decided
 from marvel.export.folders import write_folder
 from marvel.export.huggingface import write_huggingface
 from marvel.export.labels import write_labels
-from marvel.export.place import LINKS, check_link, new_folder
+from marvel.export.place import LINKS, check_link, free_name, new_folder
 from marvel.export.shards import write_listed, write_shards
 from marvel.export.tables import write_table
 from marvel.runs import RunFolder, write_atomically
@@ -49,6 +49,8 @@ class Exported:
     """Classes and files that got other names, since theirs were taken or no names of a folder."""
     elsewhere: int = 0
     """Images that a table names by a relative path out of its folder: they were not carried along."""
+    decisions: str = CORRECTIONS
+    """The file in the folder with all that was decided; under another name where the data took this one."""
 
     def facts(self) -> dict[str, Any]:
         return {**vars(self), "out": str(self.out)}
@@ -84,9 +86,10 @@ def export(
         "kept": write_labels,
     }[what.origin.kind]
     check_link(link)
-    with new_folder(Path(out), Path(what.origin.path)) as place:
+    with new_folder(Path(out), what.origin) as place:
         written = write(what, place, keep_aside, link, watch)
-        write_atomically(place / CORRECTIONS, corrections(what).encode())
+        decisions = free_name(place, CORRECTIONS)
+        write_atomically(place / decisions, corrections(what).encode())
     return Exported(
         Path(out),
         what.origin.kind,
@@ -98,6 +101,7 @@ def export(
         written.label,
         written.renamed,
         written.elsewhere,
+        decisions,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from marvel.data.images import Watch
+from marvel.data.origin import Origin
 from marvel.errors import FolderError, InvalidInput, UnknownName
 from marvel.held import abandoned, hold
 from marvel.runs import TEMPORARY
@@ -30,14 +31,12 @@ class Written:
 
 
 @contextmanager
-def new_folder(out: Path, source: Path) -> Iterator[Path]:
+def new_folder(out: Path, origin: Origin) -> Iterator[Path]:
     """A folder to fill, which becomes `out` when all went well, and is gone when not."""
-    target, input = out.expanduser().absolute(), source.resolve()
+    target = out.expanduser().absolute()
     if os.path.lexists(target):
         raise FolderError(f"{out} is there already: name a new folder, nothing is written over")
-    inside = target.parent.resolve() / target.name
-    if input.is_dir() and inside.is_relative_to(input):
-        raise FolderError(f"{out} lies inside the data itself, {input}: name a folder elsewhere")
+    origin.check_outside(out.expanduser())
     target.parent.mkdir(parents=True, exist_ok=True)
     for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         if TEMPORARY.fullmatch(left.name) and left.is_dir() and abandoned(left):
@@ -56,6 +55,14 @@ def new_folder(out: Path, source: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(building, ignore_errors=True)
         del held
+
+
+def free_name(folder: Path, name: str) -> str:
+    """`corrections.csv`, and where that is taken `corrections_2.csv`."""
+    number, free = 2, name
+    while os.path.lexists(folder / free):
+        free, number = f"{Path(name).stem}_{number}{Path(name).suffix}", number + 1
+    return free
 
 
 def put(source: Path, target: Path, link: str) -> None:

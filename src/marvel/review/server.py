@@ -256,7 +256,7 @@ def listen(port: int = 0) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen()  # from here on a browser is not refused, it waits
-    except OSError:
+    except (OSError, OverflowError):  # the second where there is no such port
         listener.close()
         raise InvalidInput(f"port {port} is in use or not allowed: leave out --port for a free one") from None
     return listener
