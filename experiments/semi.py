@@ -7,8 +7,8 @@ CIFAR-10 and ResNet-18, 115 epochs, Nesterov's momentum, weight decay 5e-4, a co
 marvel-semi for every noise, learning rate 0.06; the other methods have 0.1, which they need. Below it the controls that
 say what the gain is owed to: the same training (a) without removal, (b) with removal and nothing coming back, (c) with
 guesses but without return; and one part at a time by hand. "As first tried" are the three settings that were chosen by
-hand for their noise, and "300 epochs" says what patience adds. Then ResNet-32, the paper's network, with
-its 120 epochs, and CIFAR-100.
+hand for their noise, and "300 epochs" says what patience adds. Then ResNet-32, the paper's network, with its 120
+epochs, and CIFAR-100.
 
 The first rows are the ones to have first: `--max-seconds` ends after them.
 """

@@ -547,6 +547,7 @@ def test_a_loop_that_never_says_an_index_is_told_so() -> None:
 
 
 def test_a_larger_evaluation_without_an_index_is_no_mistake() -> None:
+    """No warning, which would be an error here."""
     criterion, (z, y) = Marvel(n=2, classes=3), batch(0, 6)
     criterion(z[:2], y[:2], torch.arange(2))
     criterion(z, y)

@@ -95,8 +95,8 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, *, clean: Any = None) -> Self:
         """Train on instances and their given labels; `clean` marks the right ones, for methods that must be told."""
-        rows = _row_names(X)
-        rows = _row_names(y) if rows is None else rows  # in a pipeline, what came before may have lost those of X
+        rows = _index_of(X)
+        rows = _index_of(y) if rows is None else rows  # in a pipeline, what came before may have lost those of X
         X, y = validate_data(self, _array(X), _array(y), allow_nd=True, dtype="numeric")
         check_classification_targets(y)
         self.classes_, self._given = np.unique(y, return_inverse=True)
@@ -307,7 +307,7 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
-def _row_names(table: Any) -> Any:
+def _index_of(table: Any) -> Any:
     """The index of a DataFrame or Series; None of all else. (The `index` of a list is a method.)"""
     index = getattr(table, "index", None)
     return None if callable(index) else index

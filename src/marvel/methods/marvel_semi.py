@@ -57,7 +57,7 @@ from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
 from marvel.methods.mixup import blend, pair
 
-THIRD = 1 / 3
+LEAST = 1 / 3
 """The share of the draws that kept instances have at least, with `over="auto"`."""
 SETTLING = 5
 """Epochs over which the average's reach grows to its span."""
@@ -250,7 +250,7 @@ class MarvelSemi(Marvel):
             return
         if self.removal:
             self.change_sides(seen)
-        if self.epoch < self.warm:
+        if self.epoch < self.warm:  # margins were counted, and nothing moves yet
             return
         sure = (self.guess.amax(1) > self.tau).float() * self.guesses
         weight = torch.where(seen.mask, sure, weight)
@@ -274,7 +274,7 @@ class MarvelSemi(Marvel):
         """How often guesses are drawn in the next epoch."""
         guessed, kept = torch.where(self.removed, self.weight, 0).sum(), (~self.removed).sum()
         if self.auto_over:
-            self.over = (guessed / kept.clamp(min=1) * THIRD / (1 - THIRD)).clamp(min=1)
+            self.over = (guessed / kept.clamp(min=1) * LEAST / (1 - LEAST)).clamp(min=1)
         self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
