@@ -569,6 +569,8 @@ def test_suggestions_can_be_accepted_unreviewed(table: Path, tmp_path: Path) -> 
     assert corrected("d", accept_all=True) == {**nine, **both}
     with pytest.raises(InvalidInput, match="from 0 to 1, got 90"):
         export(folder, tmp_path / "e", accept_above=90)
+    with pytest.raises(InvalidInput, match="give one of the two"):
+        export(folder, tmp_path / "e", accept_all=True, accept_above=0.9)
 
 
 def test_a_run_of_train_is_exported_by_what_it_removed(table: Path, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as hnp
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from marvel import CE, NPCL, Indexed, InvalidInput, Marvel, MarvelPlus, Method, NonFinite, Oracle, margins
+from marvel import CE, GCE, METHODS, NPCL, Indexed, InvalidInput, Marvel, MarvelPlus, Method, NonFinite, Oracle, margins
+from marvel.catalogue import describe
 from marvel.memory import Memory
 from marvel.method import weighted_mean
 from toy import network, problem
@@ -896,3 +897,29 @@ def test_in_eval_mode_an_index_may_be_of_another_set() -> None:
     logits, y = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
     loss = criterion(logits, y, torch.tensor([700, 701]))
     assert float(loss) == pytest.approx(float(F.cross_entropy(logits, y)))
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_a_loop_of_ones_own_is_told_what_it_leaves_out(key: str) -> None:
+    """Nothing, an error, or one warning: never a method that silently does less than its name says."""
+    known = {"noise_rate": 0.4, "clean": torch.ones(6, dtype=torch.bool)}
+    criterion = METHODS[key](6, 3, 10, **{need: known[need] for need in METHODS[key].needs})
+    shown = (torch.randn(3, 3, requires_grad=True), torch.tensor([0, 1, 2]), torch.arange(3))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            criterion(*shown)
+            criterion(*shown)
+        except InvalidInput as error:
+            told = [str(error)]
+        else:
+            told = []
+    assert all(one.filename == __file__ for one in said)
+    told += [str(one.message) for one in said]
+    alone = describe(key)["works_in"].startswith("any loop")
+    assert len(told) == (0 if alone else 1) and all("marvel.Trainer" in line for line in told)
+
+
+def test_truncated_gce_wants_the_trainer() -> None:
+    with pytest.warns(UserWarning, match=r"does part of its work in start\(\)"):
+        GCE(6, 3, truncate=0.5)(torch.randn(3, 3), torch.tensor([0, 1, 2]), torch.arange(3))

@@ -5,14 +5,11 @@ import sys
 from typing import Any
 
 from marvel.config import options_of
-from marvel.method import Method
+from marvel.method import TRAINERS, Method
 from marvel.methods import METHODS
 
 LEVELS = ("cost", "loss", "update", "outputs", "draws", "start", "prepare")
 """What a paper may change, from least to most."""
-
-TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
-"""What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 
 
 def describe(key: str) -> dict[str, Any]:

@@ -136,6 +136,8 @@ class Issue:
     removed_at: int  # the epoch it was removed in; 0: it was not
 
 
+TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
+"""What only our Trainer calls."""
 NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
 """What comes of batches without their index."""
 
@@ -254,6 +256,7 @@ class Method(Memory):
         """Told at the end of every `step` what the epoch showed; `marvel.keep_ledger` adds one."""
         self._visited = 0
         self._nameless = 0
+        self._warned = False
 
         self.remember("clock", torch.tensor(1))
         self.remember("weight", torch.ones(n))
@@ -392,6 +395,10 @@ class Method(Memory):
         more = (needs for (name, value), needs in cls.needs_with.items() if options.get(name) == value)
         return sum(more, cls.needs)
 
+    def left_out(self) -> list[str]:
+        """What of it a loop of one's own leaves out, since our Trainer alone calls it."""
+        return [name for name in TRAINERS if getattr(type(self), name) is not getattr(Method, name)]
+
     def forward(self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean") -> Tensor:
         """The loss of a batch; notes its margins on the way.
 
@@ -409,7 +416,7 @@ class Method(Memory):
             index = None  # of another set, as a rule
         if self.checks:
             y, index = self._check(logits, y, index)
-            self._check_use(len(logits), index)
+            self._check_use(outputs, index)
         if index is None:
             costs = self._costs(logits, y, None)
             return costs if reduction == "none" else costs.mean()
@@ -574,11 +581,26 @@ class Method(Memory):
         self.faults[fault] += ((numbers < 0) | (numbers >= end)).sum()
         return numbers.clamp(0, end - 1)
 
-    def _check_use(self, m: int, index: Tensor | None) -> None:
+    def _check_use(self, outputs: Outputs, index: Tensor | None) -> None:
         """Say what looks like a mistake in the loop around: no error would, and nothing or nonsense would be learnt."""
         if not self.training:
             return
+        left_out = self.left_out()
+        if "outputs" in left_out and isinstance(outputs, Tensor) and index is not None:
+            raise InvalidInput(
+                f"{type(self).__name__} learns from more than the logits of a batch: its outputs() makes that, and "
+                "marvel.Trainer calls it; `marvel methods` says which methods work in any loop"
+            )
+        if left_out and "outputs" not in left_out and not self._warned:
+            self._warned = True
+            parts = " and ".join(f"{name}()" for name in left_out)
+            warnings.warn(
+                f"{type(self).__name__} does part of its work in {parts}, which marvel.Trainer calls and a loop of "
+                "one's own does not: nothing of that is done here",
+                stacklevel=5,
+            )
         if index is None:
+            m = len(self.followed(outputs))
             self._nameless += m
             if not self._visited and self._nameless - m <= 2 * self.n < self._nameless:
                 warnings.warn(f"{self._nameless} instances came without their index, {NAMELESS}", stacklevel=5)

@@ -71,6 +71,8 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     n = len(columns["index"])
     if accept_above is not None and not 0 <= accept_above <= 1:
         raise InvalidInput(f"accept_above is a probability, from 0 to 1, got {accept_above}")
+    if accept_all and accept_above is not None:
+        raise InvalidInput("accept_all takes every suggestion and accept_above some of them: give one of the two")
     decisions = read_decisions(folder.decisions_file)
     if not decisions and not accept_all and accept_above is None:
         raise InvalidInput(

@@ -154,6 +154,9 @@ class DYBootstrap(Method):
         logits = yield from trainer.logits(self)
         self.wrong = distrust(F.cross_entropy(logits, trainer.y, reduction="none"))
 
+    def left_out(self) -> list[str]:
+        return [name for name in super().left_out() if name != "outputs" or self.mixup]
+
     def outputs(self, networks: Networks, *batches: Batch) -> Outputs:
         """Of the plain images and of the mixed ones, and with whom each was mixed."""
         (batch,) = batches

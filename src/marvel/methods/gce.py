@@ -52,6 +52,9 @@ class GCE(Method):
             )
         self.q, self.truncate, self.prune_from, self.every = q, truncate, prune_from, every
 
+    def left_out(self) -> list[str]:
+        return super().left_out() if self.truncate > 0 else []
+
     def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
         return gce(logits, y, self.q)
 
