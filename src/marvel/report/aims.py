@@ -19,8 +19,9 @@ def aims(experiment: Experiment, records: Iterable[Mapping[str, Any]]) -> str:
         floor, said = _floor(one.floor, values.get((one.group, one.column, str(one.floor)), {}).get(one.measure, []))
         aim = NOTHING if one.aim is None else f"{one.aim:g}"
         shown = mean(ours) if ours else NOT_RUN
-        rows.append([one.group, one.column, MEASURES[one.measure], said, aim, shown, verdict(ours, floor, one.aim)])
-    return markdown_table(["problem", "labels", "what", "floor", "aim", "ours", "verdict"], rows)
+        judged = verdict(ours, floor, one.aim)
+        rows.append([one.group, one.column, one.row, MEASURES[one.measure], said, aim, shown, judged])
+    return markdown_table(["problem", "labels", "method", "what", "floor", "aim", "ours", "verdict"], rows)
 
 
 def verdict(ours: Sequence[float], floor: float | None, aim: float | None) -> str:
