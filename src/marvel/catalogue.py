@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from marvel.config import options_of
-from marvel.method import TRAINERS, Method
+from marvel.method import Method, needs_trainer_for
 from marvel.methods import METHODS
 
 LEVELS = ("cost", "loss", "update", "outputs", "draws", "start", "prepare")
@@ -34,7 +34,7 @@ def catalogue() -> list[dict[str, Any]]:
 def _works_in(kind: type[Method]) -> str:
     if kind.trainer_where:
         return f"any loop; our Trainer where {kind.trainer_where}"
-    alone = kind.networks == 1 and kind.averaged == 0 and not any(_overrides(kind, name) for name in TRAINERS)
+    alone = kind.networks == 1 and kind.averaged == 0 and not needs_trainer_for(kind)
     return "any loop" if alone else "our Trainer"
 
 

@@ -137,7 +137,7 @@ class Issue:
 
 
 TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
-"""What only our Trainer calls."""
+"""What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
 """What comes of batches without their index."""
 
@@ -397,7 +397,7 @@ class Method(Memory):
 
     def left_out(self) -> list[str]:
         """What of it a loop of one's own leaves out, since our Trainer alone calls it."""
-        return [name for name in TRAINERS if getattr(type(self), name) is not getattr(Method, name)]
+        return needs_trainer_for(type(self))
 
     def forward(self, outputs: Outputs, y: Tensor, index: Tensor | None = None, reduction: str = "mean") -> Tensor:
         """The loss of a batch; notes its margins on the way.
@@ -643,6 +643,11 @@ def names_of(names: Mapping[int, str], classes: int) -> list[str]:
     if set(names) != set(range(classes)):
         raise InvalidInput(f"names of classes as a dict go from 0..{classes - 1} to names, got {names!r}")
     return [names[number] for number in range(classes)]
+
+
+def needs_trainer_for(kind: type[Method]) -> list[str]:
+    """What a kind of method changes of that which only our Trainer calls."""
+    return [name for name in TRAINERS if getattr(kind, name) is not getattr(Method, name)]
 
 
 def _check_count(name: str, value: Any, least: int, meaning: str) -> None:
