@@ -287,6 +287,7 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
         {"alpha": 0.001},
         {"gentle": 0.0},
         {"strong": 2.0},
+        {"lean": -0.5},
     ],
 )
 def test_what_it_refuses(options: dict[str, Any]) -> None:
@@ -313,10 +314,12 @@ class Doubled:
 @pytest.mark.parametrize("warm", [False, True])
 def test_targets_and_loss_by_hand(warm: bool) -> None:
     """One step of five instances for each of teacher and student, one number at a time."""
-    n, T, spread = 8, 0.7, 0.3
+    n, T, spread, lean = 8, 0.7, 0.3, 0.4
     x, y, _ = problem(n, CLASSES, 0.0, seed=0)
     g = torch.Generator().manual_seed(3)
-    criterion = MarvelSemi(n, CLASSES, 12, warmup=3, temperature=T, spread=spread)
+    criterion = MarvelSemi(n, CLASSES, 12, warmup=3, temperature=T, spread=spread, lean=lean)
+    criterion.over.fill_(1.6)
+    criterion.trust.fill_(0.5)  # so that r is 0.8
     criterion.clock.fill_(2 if warm else 7)
     if not warm:
         criterion.removed_at[[1, 4, 6]] = 5
@@ -334,10 +337,11 @@ def test_targets_and_loss_by_hand(warm: bool) -> None:
         guess[i] = p if guess[i].sum() == 0 else 0.5 * guess[i] + 0.5 * p
 
     def taught(i: int) -> tuple[Tensor, Tensor]:
-        if warm or i not in (1, 4, 6):
-            return x[i], torch.eye(CLASSES)[y[i]]
         raw = [(float(guess[i, k] * criterion.share[k] / criterion.prior[k])) ** (1 / T) for k in range(CLASSES)]
-        return 2 * x[i], torch.tensor(raw) / sum(raw)
+        guessed = torch.tensor(raw) / sum(raw)
+        if warm or i not in (1, 4, 6):
+            return x[i], (1 - 0.8 * lean) * torch.eye(CLASSES)[y[i]] + 0.8 * lean * guessed
+        return 2 * x[i], guessed
 
     partner = sorted(range(5), key=lambda row: float(u[row, 0]))
     share = 1.0 if warm else max(float(u[0, 1]), 1 - float(u[0, 1]))

@@ -11,8 +11,8 @@ every instance once an epoch, and its margins alone move the ledger; it also rem
         removed -> kept     after `back` positive margins in a row    (its given label is believed again)
 
     student, on instances drawn in proportion to w:
-        kept        w_i = 1                     weak view,    t_i = e_y
-        removed     w_i = r / over              strong view,  t_i ~ (Q_i s / pi)^(1/T), normalised
+        removed     w_i = r / over              strong view,  t_i = g_i ~ (Q_i s / pi)^(1/T), normalised
+        kept        w_i = 1                     weak view,    t_i = (1 - r lean) e_y + r lean g_i
         x = l x_i + (1 - l) x_j,   t = l t_i + (1 - l) t_j,   l ~ Beta(alpha, alpha), at least 1/2, one for a batch
         L = mean of CE(f(x), t) + KL(s || mean of p(x))
 
@@ -86,6 +86,7 @@ class MarvelSemi(Marvel):
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: how strong the views are
     that removed instances are seen in, 1 in full and 0 weak ones.
+    `lean`: how much of a kept instance's target is its guess too.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
@@ -124,6 +125,7 @@ class MarvelSemi(Marvel):
         spread: float = 1.0,
         warmup_cost: str | Cost = "gce",
         strong: float = 1.0,
+        lean: float = 0.0,
         count_warmup: bool = False,
         gentle: float = 0.02,
         removal: bool = True,
@@ -133,9 +135,10 @@ class MarvelSemi(Marvel):
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost, count_warmup=count_warmup)
         if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
             raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
-        if not 0 <= tau <= 1 or not 0 <= strong <= 1 or gentle <= 0:
+        if not all(0 <= number <= 1 for number in (tau, strong, lean)) or gentle <= 0:
             raise InvalidInput(
-                f"marvel-semi wants tau and strong in [0, 1] and gentle > 0, got {tau}, {strong} and {gentle}"
+                "marvel-semi wants tau, strong and lean in [0, 1] and gentle > 0, got "
+                f"{tau}, {strong}, {lean} and {gentle}"
             )
         if back is not None and not 1 <= back <= LONGEST:
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
@@ -145,6 +148,7 @@ class MarvelSemi(Marvel):
                 f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
             )
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
+        self.lean = lean
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.removal, self.guesses, self.by_weight = removal, guesses, by_weight
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
@@ -229,12 +233,13 @@ class MarvelSemi(Marvel):
         self.given += F.one_hot(y, self.classes).sum(0)
 
     def target(self, index: Tensor, y: Tensor) -> Tensor:
-        """What the student is taught of instances: the given label, or the guess where that was removed."""
+        """What the student is taught of instances: the guess where the label was removed, else the label, which may
+        lean towards the guess."""
         label = F.one_hot(y, self.classes).to(self.guess.dtype)
         if not self.guesses:
             return label
-        removed = (self.removed_at[index] > 0)[:, None]
-        return torch.where(removed, believed(self.guess[index], self.share, self.prior, self.temperature), label)
+        guess = believed(self.guess[index], self.share, self.prior, self.temperature)
+        return torch.where((self.removed_at[index] > 0)[:, None], guess, torch.lerp(label, guess, self.leaning))
 
     # ------------------------------------------------------------ its end
 
@@ -291,6 +296,11 @@ class MarvelSemi(Marvel):
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
         return torch.where(self.removed, self.trust * self.weight, self.weight)
+
+    @property
+    def leaning(self) -> Tensor:
+        """0-d, r lean: labels lean towards guesses as guesses come in."""
+        return self.lean * self.trust * self.over
 
     @property
     def returned_at(self) -> Tensor:
