@@ -125,7 +125,7 @@ class MarvelSemi(Marvel):
         spread: float = 1.0,
         warmup_cost: str | Cost = "gce",
         strong: float = 1.0,
-        lean: float = 0.0,
+        lean: float = 0.5,
         count_warmup: bool = False,
         gentle: float = 0.02,
         removal: bool = True,
