@@ -204,6 +204,13 @@ def test_a_mistake_is_one_line(marvel: Run, words: str, said: str) -> None:
     assert not Path("runs").exists()
 
 
+def test_a_warning_is_one_line_too(tmp_path: Path) -> None:
+    words = ["-m", "marvel", "train", "--data", "digits", "--epochs", "1", "--warmup", "3", "--quiet", "--out", "out"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    said = "marvel: a warm-up of 3 epochs takes all 1 of the training: nothing will be removed\n"
+    assert (done.returncode, done.stderr) == (0, said)
+
+
 def test_out_that_is_no_folder(marvel: Run) -> None:
     Path("file").write_text("mine")
     fails(marvel("train", "--epochs", "1", "--out", "file"), "file is a file")

@@ -1,5 +1,6 @@
 """MARVEL and MARVEL+ against the paper's algorithms, written down literally in `algorithm.py`."""
 
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -452,6 +453,17 @@ def test_auto_warmup_by_validation_accuracy(tenths: list[int], training: str) ->
     for epoch, accuracy in enumerate(validation):
         show_accuracy(criterion, 20 + epoch if training == "rising" else 30, accuracy)
     assert criterion.warmup == expected
+
+
+def test_a_warm_up_that_takes_all_epochs_is_said() -> None:
+    with pytest.warns(UserWarning, match="a warm-up of 20 epochs takes all 10"):
+        Marvel(10, 2, 10, warmup=20)
+    with pytest.warns(UserWarning, match="nothing will be removed"):
+        Marvel(10, 2, 10, warmup=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Marvel(10, 2, 10, warmup=9)
+        Marvel(10, 2, warmup=20)
 
 
 def test_auto_warmup_with_validation_now_and_then() -> None:

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, NoReturn, cast
@@ -99,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if getattr(sys, name) is None:  # closed by whoever started this: nobody listens
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
-        with _terminable(terminated):
+        with _terminable(terminated), warnings.catch_warnings():
+            # Where in the code one arose says nothing to who typed the command.
+            warnings.showwarning = lambda message, *where: _say(str(message))
             code = app(words, prog_name="marvel", standalone_mode=False)
     except UsageError as error:
         asked = error.ctx.command_path if error.ctx is not None else "marvel"
@@ -149,6 +152,11 @@ def _terminable(terminated: threading.Event) -> Iterator[None]:
 
 
 def _fail(message: str, code: int = MISTAKE) -> NoReturn:
+    _say(message)
+    sys.exit(code)
+
+
+def _say(message: str) -> None:
+    """A mistake or a warning, on a line."""
     speaker = f"marvel, process {process()}:" if process() > 0 else "marvel:"
     print(speaker, " ".join(message.split()), file=sys.stderr)
-    sys.exit(code)

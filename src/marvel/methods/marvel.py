@@ -30,6 +30,7 @@ whole epoch.
 """
 
 import math
+import warnings
 from typing import Any
 
 import torch
@@ -104,6 +105,11 @@ class Marvel(Method):
         for name, value, least, most in (("warmup", warmup, 0, NEVER - 1), ("wait", wait, 1, LONGEST)):
             if value != "auto" and not (isinstance(value, int) and least <= value <= most):
                 raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
+        if epochs and isinstance(warmup, int) and warmup >= epochs:
+            warnings.warn(
+                f"a warm-up of {warmup} epochs takes all {epochs} of the training: nothing will be removed",
+                stacklevel=2,
+            )
         self.wait = int(wait) if wait != "auto" else min(LONGEST, max(2, round(epochs / 15))) if epochs else 8
         self.auto = warmup == "auto"
         self.instance_cost = as_cost(cost)
