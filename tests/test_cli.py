@@ -211,6 +211,12 @@ def test_a_warning_is_one_line_too(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, said)
 
 
+@pytest.mark.parametrize("words", ["train --out", "clean x --out", "train --data", "export x --out"])
+def test_an_empty_value_is_a_mistake(marvel: Run, words: str) -> None:
+    fails(marvel(*words.split(), "", "--seed", "1"), f"{words.split()[-1]} needs a value")
+    assert not list(Path().iterdir())
+
+
 def test_out_that_is_no_folder(marvel: Run) -> None:
     Path("file").write_text("mine")
     fails(marvel("train", "--epochs", "1", "--out", "file"), "file is a file")

@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Annotated, NoReturn, cast
 
 import typer
@@ -99,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this: nobody listens
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if empty := [name for name, value in pairwise(words) if name.startswith("--") and not value]:
+        _fail(f"{empty[0]} needs a value, got an empty one")  # as a path it would be this very folder
     try:
         with _terminable(terminated), warnings.catch_warnings():
             # Where in the code one arose says nothing to who typed the command.
