@@ -1,6 +1,6 @@
 """marvel-semi on small data: digits as images of 8 x 8 pixels, and as vectors of 64 features. Beyond the paper.
 
-    python experiments/semi_digits.py                   about an hour of one CPU core
+    python experiments/semi_digits.py                   about half an hour of one CPU core
     python -m marvel.report.tables docs/marvel-semi.md
 
 Beside cross entropy, MARVEL and the controls that say what the gain is owed to, under symmetric noise of 40 and 80 %,

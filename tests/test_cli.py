@@ -213,7 +213,9 @@ def test_a_warning_is_one_line_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["train --out", "clean x --out", "train --data", "export x --out"])
 def test_an_empty_value_is_a_mistake(marvel: Run, words: str) -> None:
-    fails(marvel(*words.split(), "", "--seed", "1"), f"{words.split()[-1]} needs a value")
+    *verb, flag = words.split()
+    for empty in ([flag, ""], [f"{flag}="]):
+        fails(marvel(*verb, *empty, "--seed", "1"), f"the value after {flag} is empty")
     assert not list(Path().iterdir())
 
 

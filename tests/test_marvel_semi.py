@@ -236,14 +236,16 @@ def test_kept_instances_have_a_third_of_the_draws(kept: int, over: float) -> Non
 
 
 def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
-    criterion = MarvelSemi(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4)
+    criterion = MarvelSemi(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4, lean=0.8)
     logits = torch.tensor([[0.0, 0.0], [0.0, 0.1], [0.0, 2.0], [5.0, 0.0]])
-    found = []
+    found, leaning = [], []
     for _ in range(6):
         criterion.record(torch.arange(4), torch.tensor([-1.0, -1.0, -1.0, 1.0]), torch.zeros(4))
         criterion.listen(logits, torch.zeros(4, dtype=torch.long), torch.arange(4))
         criterion.step()
         found.append(criterion.used.tolist())
+        leaning.append(float(criterion.leaning))
+    assert leaning == pytest.approx([0, 0.4, 0.6, 0.8, 0.8, 0.8])  # whatever `over` is
     assert [row[:2] for row in found[1:]] == [[0, 0]] * 5 and [row[3] for row in found] == [1] * 6
     assert [row[2] for row in found] == pytest.approx([1, 0.25, 0.375, 0.5, 0.5, 0.5])
     assert criterion.suggested.tolist() == [-1, 1, 1, -1]

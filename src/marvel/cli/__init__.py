@@ -100,8 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this: nobody listens
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    if empty := [name for name, value in pairwise(words) if name.startswith("--") and not value]:
-        _fail(f"{empty[0]} needs a value, got an empty one")  # as a path it would be this very folder
+    said = pairwise(part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word]))
+    if empty := [name for name, value in said if name.startswith("--") and not value]:
+        _fail(f"the value after {empty[0]} is empty")  # as a path it would be this very folder
     try:
         with _terminable(terminated), warnings.catch_warnings():
             # Where in the code one arose says nothing to who typed the command.

@@ -149,9 +149,8 @@ class MarvelSemi(Marvel):
                 f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
             )
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
-        self.lean = lean
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
-        self.removal, self.guesses, self.by_weight = removal, guesses, by_weight
+        self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=torch.int16))
@@ -242,6 +241,11 @@ class MarvelSemi(Marvel):
         guess = believed(self.guess[index], self.share, self.prior, self.temperature)
         return torch.where((self.removed_at[index] > 0)[:, None], guess, torch.lerp(label, guess, self.leaning))
 
+    @property
+    def leaning(self) -> Tensor:
+        """0-d, r lean: labels lean towards guesses as guesses come in."""
+        return self.lean * self.trust * self.over
+
     # ------------------------------------------------------------ its end
 
     def update(self, seen: Seen) -> None:
@@ -297,11 +301,6 @@ class MarvelSemi(Marvel):
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
         return torch.where(self.removed, self.trust * self.weight, self.weight)
-
-    @property
-    def leaning(self) -> Tensor:
-        """0-d, r lean: labels lean towards guesses as guesses come in."""
-        return self.lean * self.trust * self.over
 
     @property
     def returned_at(self) -> Tensor:
