@@ -1,6 +1,7 @@
 """The figures, of the paper and our own, show what the records hold and say what they lack; those kept are of them."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,18 @@ def test_kept_labels_by_noise() -> None:
     assert line(figure, 1, "CIFAR-10, symmetric")[1] == [50.0, 50.0]
     assert len(figure.axes[0].collections) == 1 and not figure.axes[1].collections  # whiskers where there is a spread
     assert "not run: 10 of 12" in texts(figure, 0)
+
+
+def test_a_few_missing_runs_with_long_names_leave_the_panels_their_room() -> None:
+    """Named one by one they would be wider than the panel, and the layout is given up with a warning."""
+    final = {"label_precision": 0.9, "label_recall": 0.8}
+    records = [paper_record(cell, 0, final=final) for cell in kept_labels.CELLS if cell.data == "cifar10"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = picture(kept_labels.FIGURE, records)
+    assert "not run: 6 of 12" in texts(figure, 0)
+    one = picture(kept_labels.FIGURE, [paper_record(cell, 0, final=final) for cell in kept_labels.CELLS[1:]])
+    assert "not run: cifar10, 20 % symmetric" in texts(one, 0)
 
 
 CIFAR, WORST, DIGITS = course.SHOWN

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 COLUMNS = 2
 WIDTH, ALONE, HEIGHT = 3.6, 5.2, 2.75
 """Of a panel, in inches: two side by side fill a page's width."""
-MANY = 6
-"""So many missing runs are named on a panel; of more, the number."""
+MANY, LONG = 6, 50
+"""So many missing runs are named on a panel, and in so many letters on the line below it; of more, the number."""
 ROW = 0.21
 """Of the legend, in inches."""
 
@@ -90,7 +90,8 @@ class PaperFigure:
                 continue
             self.draw(axes, panel, runs)
             if lacking:
-                told = "not run: " + ", ".join(_apart(lacking, panel))
+                told = ", ".join(_apart(lacking, panel))
+                told = "not run: " + (told if len(told) <= LONG else _counted(lacking, panel))
                 axes.text(1, -0.3, told, transform=axes.transAxes, ha="right", va="top", **_faint(7.5))
         drawn = [axes for axes in figure.axes if axes.axison]
         if self.same_scale and drawn:
@@ -123,10 +124,14 @@ def is_of(figure: PaperFigure, runs: Runs, folder: Path) -> bool:
 def _apart(cells: Sequence[Cell], panel: Panel) -> list[str]:
     """The cells by what tells them from the others of the panel."""
     if len(cells) > MANY:
-        return [f"{len(cells)} of {len(panel.cells)}"]
+        return [_counted(cells, panel)]
     if len({cell.setting for cell in panel.cells}) == 1:
         return [name_of(cell.method) for cell in cells]
     return [cell.setting if len({cell.method for cell in panel.cells}) == 1 else str(cell) for cell in cells]
+
+
+def _counted(cells: Sequence[Cell], panel: Panel) -> str:
+    return f"{len(cells)} of {len(panel.cells)}"
 
 
 def _faint(size: float = 8.5) -> dict[str, Any]:
