@@ -286,15 +286,31 @@ def test_the_rhythm_of_checkpoints(settings: dict[str, Any], every: int) -> None
 # ------------------------------------------------------------ the board
 
 
-def test_the_board_estimates_what_is_left() -> None:
+def test_the_board_estimates_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes of building say nothing of how long the rest takes, nor does what was done before a resumption."""
+    monkeypatch.setattr("marvel.cli.board.time.monotonic", lambda: now)
+    now = 1000.0
     board = Board({"a": "A", "b": "B", "c": "C"}, {"a": 10, "b": 20, "c": 30}, quiet=True)
-    assert board.left(5.0) is None
-    board.epoch("b", Epoch("main", 1, 2, {}))
+    assert board.left(1600.0) is None
+    now = 1600.0
+    board.epoch("b", Epoch("main", 5, 10, {}))  # resumed: half of it was done before
     board.epoch("c", Epoch("main/pass1", 1, 2, {}))  # a training before: says nothing of the whole
+    assert board.left(1600.0) is None
+    board.epoch("b", Epoch("main", 6, 10, {}))
+    assert board.left(1604.0) == pytest.approx(4.0 / 2 * (10 + 8 + 30))
     board.end("a", "fine")
-    assert board.left(5.0) == pytest.approx(5.0 * 40 / 20)
+    assert board.left(1606.0) == pytest.approx(6.0 / 12 * (8 + 30))
     board.fail("b", "broken")
-    assert board.left(6.0) == pytest.approx(6.0) and "1 of 3 done, 1 failed, 1 going" in board.summary()
+    assert board.left(1607.0) == pytest.approx(7.0 / 10 * 30)
+    now = 1607.0
+    assert board.summary() == "1 of 3 done, 1 failed, 1 going, 10 min passed, about 21 s left"
+
+
+def test_the_board_estimates_from_runs_that_show_no_epochs() -> None:
+    """As those on a cluster."""
+    board = Board({"a": "A", "b": "B"}, {}, quiet=True)
+    board.end("a", "fine")
+    assert board.left(board.began + 3.0) == pytest.approx(3.0)
 
 
 def test_the_live_table() -> None:

@@ -56,7 +56,7 @@ def authors_cells() -> list[list[Any]]:
 
 
 def test_every_table_of_the_paper_has_its_experiment() -> None:
-    assert {*TABLES, "precision-recall", "human-noise", "control", "boot-network"} <= set(EXPERIMENTS)
+    assert {*TABLES, "precision-recall", "human-noise", "control", "boot-network", "binary-batch"} <= set(EXPERIMENTS)
     assert all(name == found.name for name, found in EXPERIMENTS.items())
 
 
@@ -209,7 +209,9 @@ def test_the_tables_share_what_is_the_same_run() -> None:
     assert runs["precision-recall"] <= cifar
     assert len(runs["warmup"] & cifar) == len(runs["wait"] & cifar) == 4
     assert len(runs["control"] - cifar) == 12
-    assert len(runs["boot-network"] & (runs["binary-symmetric"] | runs["binary-asymmetric"])) == 48
+    binary = runs["binary-symmetric"] | runs["binary-asymmetric"]
+    assert len(runs["boot-network"] & binary) == 48
+    assert len(runs["binary-batch"]) == 3 * 72 and len(runs["binary-batch"] & binary) == 72
 
 
 def test_the_control_is_cross_entropy_on_marvels_schedule() -> None:
@@ -314,4 +316,5 @@ def _before(name: str) -> tuple[str, ...]:
         "wait": ("cifar-symmetric", "cifar-asymmetric"),
         "control": ("cifar-symmetric", "cifar-asymmetric"),
         "boot-network": ("binary-symmetric", "binary-asymmetric"),
+        "binary-batch": ("binary-symmetric", "binary-asymmetric"),
     }.get(name, ())

@@ -26,6 +26,10 @@ class Board:
         self.done: dict[str, str] = {}
         self.failed: dict[str, str] = {}
         self.began = self.told = time.monotonic()
+        self.since: float | None = None
+        """When the first epoch was shown: what came before was reading and building."""
+        self.had: dict[str, float] = {}
+        """Which part of a run was done when it was first heard of: before, where it was resumed."""
         self.live: Any = None
 
     def __enter__(self) -> Self:
@@ -45,6 +49,9 @@ class Board:
 
     def epoch(self, run: str, epoch: "Epoch") -> None:
         self.going[run] = epoch
+        self.since = self.since or time.monotonic()
+        if "/" not in epoch.stage:
+            self.had.setdefault(run, epoch.epoch / epoch.epochs)
         if self.live is None and not self.quiet and time.monotonic() - self.told > EVERY:
             self.told = time.monotonic()
             going = ", ".join(f"{self.names[run]} {_place(epoch)}" for run, epoch in self.going.items())
@@ -71,22 +78,24 @@ class Board:
     def summary(self) -> str:
         from marvel.report.progress import duration
 
-        passed = time.monotonic() - self.began
+        now = time.monotonic()
         said = f"{len(self.done)} of {len(self.names)} done"
         said += f", {len(self.failed)} failed" if self.failed else ""
-        said += f", {len(self.going)} going, {duration(passed)} passed"
-        left = self.left(passed)
+        said += f", {len(self.going)} going, {duration(now - self.began)} passed"
+        left = self.left(now)
         return f"{said}, about {duration(left)} left" if left else said
 
-    def left(self, passed: float) -> float | None:
-        """By what the runs may cost, how long the rest will take; None before there is anything to go by."""
-        parts = dict.fromkeys((*self.done, *self.failed), 1.0)
+    def left(self, now: float) -> float | None:
+        """By what the runs may cost, and how fast they went since the first epoch was shown, how long the rest will
+        take; None before there is anything to go by."""
+        parts = dict.fromkeys(self.done, 1.0)
         parts |= {
             run: e.epoch / e.epochs for run, e in list(self.going.items()) if e is not None and "/" not in e.stage
         }
-        done = sum(self.costs.get(run, 1.0) * part for run, part in parts.items())
-        whole = sum(self.costs.get(run, 1.0) for run in self.names)
-        return passed * (whole - done) / done if done > 0 else None
+        costs = {run: self.costs.get(run, 1.0) for run in self.names if run not in self.failed}
+        gone = sum(costs[run] * (part - self.had.get(run, 0.0)) for run, part in parts.items())
+        rest = sum(cost * (1 - parts.get(run, 0.0)) for run, cost in costs.items())
+        return (now - (self.since or self.began)) * rest / gone if gone > 0 else None
 
     def table(self) -> "Table":
         from rich import box

@@ -13,7 +13,7 @@ from marvel.results import identity, identity_of
 
 ORDER = (
     *("binary-symmetric", "binary-asymmetric", "cifar-symmetric", "cifar-asymmetric", "human-noise", "control"),
-    *("baselines", "resnet34", "warmup", "wait", "precision-recall", "boot-network", "real-world"),
+    *("baselines", "resnet34", "warmup", "wait", "precision-recall", "boot-network", "binary-batch", "real-world"),
 )
 """As docs/reproduction.md says to run them; others come after."""
 
