@@ -16,7 +16,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.paper import paper_number
 from marvel.presets import PRESETS
 from marvel.report import compared, sheet
-from marvel.report.judged import agreement, outside
+from marvel.report.judged import agreement, by_problem, outside
 from marvel.report.progress import duration, progress
 from marvel.report.schedule import schedule
 
@@ -25,7 +25,7 @@ PROBLEM = Config(data="cifar10", noise="symmetric", rate=0.4)
 
 
 def record(config: Config, **final: Any) -> dict[str, Any]:
-    resolved = filled(config, PRESETS["cifar10"])
+    resolved = filled(config, PRESETS[config.data])
     return {"asked": as_plain(config.facts()), "config": as_plain(resolved.facts()), "final": final}
 
 
@@ -232,7 +232,7 @@ def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Pa
         f"{text}OTHER = Cell('C', '40%', 'ce', P.but(method='ce', batch=64), (*PLACE, 'ce'))\n"
         "EXPERIMENT = Experiment('c', 'C', (OTHER,), readings=True)\n"
     )
-    assert outside(tmp_path, []) == agreement(tmp_path, []) == "Nothing has been run."
+    assert outside(tmp_path, []) == agreement(tmp_path, []) == by_problem(tmp_path, []) == "Nothing has been run."
     ce = PROBLEM.but(method="ce")
     records = [record(ce, test_accuracy=0.5), record(ce.but(batch=64), test_accuracy=0.1)]
     assert outside(tmp_path, records).splitlines()[0] == "1 of 1:"
@@ -246,4 +246,31 @@ def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Pa
     assert agreement(tmp_path, records).splitlines()[2:] == [
         "| CE | 1 | 0 | -12.2 | -12.2 | -12.2 |",
         "| SCE | 1 | 1 | +0.0 | +0.0 | +0.0 |",
+    ]
+
+
+def test_how_much_agrees_by_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "from marvel.config import Config\nfrom marvel.experiment import Cell, Experiment\n"
+        "def cell(data, name, rate, method):\n"
+        "    config = Config(data=data, noise='symmetric', rate=rate, method=method)\n"
+        "    return Cell('any', 'any', 'any', config, ('binary-symmetric', name, f'{rate:.0%}', method))\n"
+        "CELLS = [cell('truck-car', 'Truck', rate, m) for rate in (0.1, 0.2) for m in ('marvel', 'ce')]\n"
+        "CELLS.append(cell('cat-dog', 'Cat', 0.1, 'ce'))\n"
+        "EXPERIMENT = Experiment('a', 'A', tuple(CELLS))\n"
+    )
+    truck = Config(data="truck-car", noise="symmetric", rate=0.1, method="ce")  # the paper: 89.8 and 81.2
+    records = [record(truck, test_accuracy=0.898), record(truck.but(rate=0.2), test_accuracy=0.712)]
+    assert by_problem(tmp_path, records).splitlines() == [
+        "| method | Truck |",
+        "| --- | --- |",
+        "| CE | 1 of 2 (-5.0) |",
+    ]
+    records.append(record(truck.but(data="cat-dog"), test_accuracy=0.83))  # 82.0
+    records.append(record(truck.but(method="marvel"), test_accuracy=0.952))  # 95.0
+    assert by_problem(tmp_path, records).splitlines() == [
+        "| method | Truck | Cat |",
+        "| --- | --- | --- |",
+        "| CE | 1 of 2 (-5.0) | 1 of 1 (+1.0) |",
+        "| MARVEL | 1 of 1 (+0.2) | – |",
     ]

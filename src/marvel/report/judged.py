@@ -1,58 +1,105 @@
 """The cells, of all experiments, that stand beside the paper's numbers: how many agree, and which do not."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from marvel.experiment import Experiment
 from marvel.experiment.finding import inside, load
-from marvel.paper import METHODS
+from marvel.paper import BINARY, CIFAR, METHODS, Verdict
 from marvel.report.compared import Line, compare
 from marvel.report.sheet import markdown_table
-from marvel.report.words import judgement, mean, paper_mean
+from marvel.report.words import NOTHING, judgement, mean, paper_mean
 from marvel.results import identity
 
 NONE = "Nothing has been run."
+PROBLEMS = (*BINARY.values(), *CIFAR.values())
+"""In the order of the paper's tables; others come after."""
 
 
 def agreement(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
     """One row a method: the cells that were judged, those within the bound, and how far ours is from the paper's."""
-    apart: dict[str, list[tuple[bool, float]]] = {}
-    for _, line in judged(folder, records):
-        assert line.judged is not None
-        apart.setdefault(line.cell.config.method, []).append((line.judged.agrees, line.judged.difference))
     rows = []
-    for method in sorted(apart, key=list(METHODS).index):
-        agrees, differences = zip(*apart[method], strict=True)
+    for method, lines in _by_method(judged(folder, records)).items():
+        differences = [line.difference for line in lines]
         numbers = [fmean(differences), min(differences), max(differences)]
-        rows.append([METHODS[method], str(len(agrees)), str(sum(agrees)), *(f"{number:+.1f}" for number in numbers)])
+        counts = [len(lines), sum(line.agrees for line in lines)]
+        rows.append([METHODS[method], *map(str, counts), *(f"{number:+.1f}" for number in numbers)])
     headings = ["method", "cells", "within the bound", "mean difference", "lowest", "highest"]
     return markdown_table(headings, rows) if rows else NONE
 
 
+def by_problem(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
+    """One row a method, a column a problem: how many cells are within the bound, and the mean difference."""
+    found = judged(folder, records)
+    problems = list(dict.fromkeys(line.problem for line in found))
+    problems.sort(key=lambda name: PROBLEMS.index(name) if name in PROBLEMS else len(PROBLEMS))
+    rows = []
+    for method, lines in _by_method(found).items():
+        row = [METHODS[method]]
+        for problem in problems:
+            here = [line for line in lines if line.problem == problem]
+            agree, apart = sum(line.agrees for line in here), [line.difference for line in here]
+            row.append(f"{agree} of {len(here)} ({fmean(apart):+.1f})" if here else NOTHING)
+        rows.append(row)
+    return markdown_table(["method", *problems], rows) if rows else NONE
+
+
 def outside(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
     """The cells that are not within the bound, and of how many."""
-    rows, cells = [], 0
-    for experiment, line in judged(folder, records):
-        assert line.judged is not None
-        cells += 1
-        if not line.judged.agrees:
-            ours, cell = line.values[experiment.measures[0]], line.cell
-            place = [f"`{experiment.name}`", cell.group, cell.column, cell.row]
-            rows.append([*place, mean(ours), paper_mean(line.theirs), *judgement(ours, line.theirs, line.judged)])
+    found = judged(folder, records)
+    rows = []
+    for one in found:
+        if not one.agrees:
+            ours, cell = one.line.values[one.experiment.measures[0]], one.line.cell
+            place = [f"`{one.experiment.name}`", cell.group, cell.column, cell.row]
+            said = judgement(ours, one.line.theirs, one.line.judged)
+            rows.append([*place, mean(ours), paper_mean(one.line.theirs), *said])
     if not rows:
-        return f"None of {cells}." if cells else NONE
+        return f"None of {len(found)}." if found else NONE
     headings = ["experiment", "problem", "noise", "method", "ours", "paper", "difference", "verdict"]
-    return f"{len(rows)} of {cells}:\n\n{markdown_table(headings, rows)}"
+    return f"{len(rows)} of {len(found)}:\n\n{markdown_table(headings, rows)}"
 
 
-def judged(folder: Path, records: Iterable[Mapping[str, Any]]) -> list[tuple[Experiment, Line]]:
+@dataclass(frozen=True)
+class Judged:
+    """A cell that stands beside the paper's, and the verdict on it."""
+
+    experiment: Experiment
+    line: Line
+    verdict: Verdict
+
+    @property
+    def problem(self) -> str:
+        """As the paper calls it."""
+        assert self.line.cell.paper is not None
+        return self.line.cell.paper[1]
+
+    @property
+    def agrees(self) -> bool:
+        return self.verdict.agrees
+
+    @property
+    def difference(self) -> float:
+        return self.verdict.difference
+
+
+def judged(folder: Path, records: Iterable[Mapping[str, Any]]) -> list[Judged]:
     """Each run once, though several tables may have it; not those that read the paper in several ways."""
     records = list(records)
-    found: dict[str, tuple[Experiment, Line]] = {}
+    found: dict[str, Judged] = {}
     for experiment in map(load, inside(folder).values()):
         for line in [] if experiment.readings else compare(experiment, records):
             if line.judged is not None:
-                found.setdefault(identity(line.cell.config), (experiment, line))
+                found.setdefault(identity(line.cell.config), Judged(experiment, line, line.judged))
     return list(found.values())
+
+
+def _by_method(found: Iterable[Judged]) -> dict[str, list[Judged]]:
+    """In the order of the paper's tables."""
+    groups: dict[str, list[Judged]] = {}
+    for one in found:
+        groups.setdefault(one.line.cell.config.method, []).append(one)
+    return {method: groups[method] for method in METHODS if method in groups}

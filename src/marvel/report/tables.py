@@ -27,7 +27,7 @@ from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
-from marvel.report.judged import agreement, outside
+from marvel.report.judged import agreement, by_problem, outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
@@ -140,10 +140,11 @@ def _measured(path: Path | None) -> tuple[Experiment, list[Record]]:
     return load(path), list(by_run(path.parent.parent / "results").values())
 
 
-def _folder(path: Path | None) -> Path:
+def _all(path: Path | None) -> tuple[Path, list[Record]]:
+    """The experiments of a checkout, and all that was measured there."""
     if path is None or not path.is_dir():
         raise InvalidInput("this section is made from the folder: <!-- made: progress experiments -->")
-    return path
+    return path, list(by_run(path.parent / "results").values())
 
 
 def demo(shown: Record) -> str:
@@ -241,9 +242,10 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "controls": lambda path: controls(read_records(path)),
     "course": how_it_went,
     "times": lambda path: times(read_results([_named_file(path)])),
-    "progress": lambda path: progress(_folder(path), by_run(_folder(path).parent / "results").values()),
-    "agreement": lambda path: agreement(_folder(path), by_run(_folder(path).parent / "results").values()),
-    "outside": lambda path: outside(_folder(path), by_run(_folder(path).parent / "results").values()),
+    "progress": lambda path: progress(*_all(path)),
+    "agreement": lambda path: agreement(*_all(path)),
+    "by-problem": lambda path: by_problem(*_all(path)),
+    "outside": lambda path: outside(*_all(path)),
     "schedule": lambda path: schedule(*_measured(path)),
     "figures": figures,
     "claims": claims,
