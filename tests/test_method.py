@@ -750,9 +750,17 @@ def test_a_loop_with_steps_is_not_warned() -> None:
     assert criterion.clock == 7
 
 
-@pytest.mark.parametrize(("n", "size", "steps"), [(10, 4, [4, 4, 2]), (9, 4, [4, 5]), (1, 4, [1]), (8, 4, [4, 4])])
+@pytest.mark.parametrize(
+    ("n", "size", "steps"),
+    [
+        *((10, 4, [4, 4, 2]), (8, 4, [4, 4]), (1, 4, [1]), (3, 4, [3]), (3, 1, [1, 1, 1])),
+        *((9, 4, [4, 3, 2]), (5, 4, [3, 2]), (264, 128, [128, 68, 68]), (192, 128, [128, 64]), (191, 128, [96, 95])),
+        *((5, 2, [2, 3]), (3, 2, [3]), (4, 3, [2, 2]), (7, 3, [3, 2, 2])),
+    ],
+)
 def test_draws(n: int, size: int, steps: list[int]) -> None:
-    """A permutation cut into batches; a single instance left over joins the batch before."""
+    """A permutation cut into batches; less than half a batch left over shares with the batch before, and no instance is
+    alone where it need not be."""
     drawn = list(CE(n, 2).draws(torch.Generator().manual_seed(0), size))
     assert [len(step) for step in drawn] == steps
     assert sorted(torch.cat(drawn).tolist()) == list(range(n))

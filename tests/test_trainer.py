@@ -377,7 +377,17 @@ def orders(config: Config, n: int) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
     assert config.epochs is not None
     for epoch in range(1, config.epochs + 1):
         order = torch.randperm(n, generator=generator_of(config.seed, "main", epoch, "order"))
-        yield epoch, order.split(config.batch)
+        yield epoch, cut(order, config.batch)
+
+
+def cut(order: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Whole batches, and what is left over; if that is less than half a batch, the last two are as large as each
+    other."""
+    whole, rest = divmod(len(order), size)
+    sizes = [size] * whole + [rest] * (rest > 0)
+    if whole and 0 < 2 * rest < size:
+        sizes[-2:] = [(size + rest + 1) // 2, (size + rest) // 2]
+    return order.split(sizes)
 
 
 def untrained(config: Config, data: Data) -> nn.Module:
@@ -472,7 +482,7 @@ def test_views_are_a_function_of_seed_and_epoch() -> None:
     views = Views(data.mean, data.std, "crop-flip", data.shape)
     for epoch, steps in orders(config, len(data)):
         numbers = torch.rand(len(data), 3, generator=generator_of(0, "main", epoch, "numbers", "uniform", 0, 0))
-        for index, u in zip(steps, numbers.split(32)):
+        for index, u in zip(steps, numbers.split([len(step) for step in steps])):
             F.cross_entropy(network(views.weak(data.x[index], u)), y[index]).backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -744,7 +754,7 @@ def test_removed_instances_leave_the_batches_of_oracle() -> None:
     assert int(seen.max()) == 3
 
 
-@pytest.mark.parametrize("n", [33, 65, 20, 64])
+@pytest.mark.parametrize("n", [33, 65, 20, 64, 80])
 def test_batches_that_do_not_come_out_even(n: int, add_method: Callable[[type[Method]], str]) -> None:
     sizes: list[int] = []
 
@@ -754,8 +764,8 @@ def test_batches_that_do_not_come_out_even(n: int, add_method: Callable[[type[Me
             return super().cost(logits, y, index)
 
     run = finish(Run(on_vectors(add_method(Counting), epochs=1), data=vectors(n)))
-    # A single instance has no variance for BatchNorm: it joins the batch before it.
-    assert sizes == {33: [33], 65: [32, 33], 20: [20], 64: [32, 32]}[n]
+    # A single instance has no variance for BatchNorm, and a few have a poor one: the last two batches share.
+    assert sizes == {33: [17, 16], 65: [32, 17, 16], 20: [20], 64: [32, 32], 80: [32, 32, 16]}[n]
     assert int(run.method.epochs_seen.sum()) == n
 
 
@@ -867,7 +877,7 @@ def test_a_run_that_diverged_keeps_its_last_checkpoint(
             return logits * (torch.nan if self.ill and where == "logits" and self.epoch == 2 else 1)
 
         def cost(self, logits: Tensor, y: Tensor, index: Tensor | None) -> Tensor:
-            last = int(self.visits.sum()) >= 64
+            last = int(self.visits.sum()) >= 54  # of 75, in steps of 32, 22 and 21
             factor = torch.nan if self.ill and where == "loss" and self.epoch == 2 and last else 1
             return super().cost(logits, y, index) * factor
 

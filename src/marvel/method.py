@@ -173,10 +173,12 @@ def running_majority(leader: Tensor, lead: Tensor, vote: Tensor, votes: Tensor) 
 
 
 def batches_of(order: Tensor, size: int) -> list[Tensor]:
-    """Indices cut into batches. The last is as small as it comes, but no single instance: BatchNorm needs two."""
+    """Indices cut into batches. What is left over at the end and is less than half a batch shares with the one before:
+    a step on a handful of instances, with BatchNorm's statistics of these alone, can undo what an epoch has learnt."""
     steps = list(torch.split(order, size))
-    if len(steps) > 1 and len(steps[-1]) == 1:
-        steps[-2:] = [torch.cat(steps[-2:])]
+    if len(steps) > 1 and len(steps[-1]) < min(size, max(2, size / 2)):
+        both = torch.cat(steps[-2:])
+        steps[-2:] = both.tensor_split(2) if len(both) > 3 else [both]
     return steps
 
 

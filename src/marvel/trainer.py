@@ -198,7 +198,7 @@ class Trainer:
 
     def train_step(self, method: Method, batches: list[Batch]) -> None:
         """Forward, loss, backward, optimizer: the whole of a step, with nothing that waits for the device."""
-        # What is compiled is so for one batch size; the last batch, of another size, goes through the network as it is.
+        # What is compiled is so for one batch size; the last ones, of another size, go through the network as it is.
         usual = sum(method.shares or [len(batches[0].index)]) == self.config.batch
         with self.autocast():
             outputs = method.outputs(self.quick_ones if usual else self.every_network, *batches)
