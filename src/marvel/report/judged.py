@@ -22,10 +22,10 @@ PROBLEMS = (*BINARY.values(), *CIFAR.values())
 def agreement(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
     """One row a method: the cells that were judged, those within the bound, and how far ours is from the paper's."""
     rows = []
-    for method, lines in _by_method(judged(folder, records)).items():
-        differences = [line.difference for line in lines]
+    for method, cells in _by_method(judged(folder, records)).items():
+        differences = [one.difference for one in cells]
         numbers = [fmean(differences), min(differences), max(differences)]
-        counts = [len(lines), sum(line.agrees for line in lines)]
+        counts = [len(cells), sum(one.agrees for one in cells)]
         rows.append([METHODS[method], *map(str, counts), *(f"{number:+.1f}" for number in numbers)])
     headings = ["method", "cells", "within the bound", "mean difference", "lowest", "highest"]
     return markdown_table(headings, rows) if rows else NONE
@@ -34,14 +34,14 @@ def agreement(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
 def by_problem(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
     """One row a method, a column a problem: how many cells are within the bound, and the mean difference."""
     found = judged(folder, records)
-    problems = list(dict.fromkeys(line.problem for line in found))
+    problems = list(dict.fromkeys(one.problem for one in found))
     problems.sort(key=lambda name: PROBLEMS.index(name) if name in PROBLEMS else len(PROBLEMS))
     rows = []
-    for method, lines in _by_method(found).items():
+    for method, cells in _by_method(found).items():
         row = [METHODS[method]]
         for problem in problems:
-            here = [line for line in lines if line.problem == problem]
-            agree, apart = sum(line.agrees for line in here), [line.difference for line in here]
+            here = [one for one in cells if one.problem == problem]
+            agree, apart = sum(one.agrees for one in here), [one.difference for one in here]
             row.append(f"{agree} of {len(here)} ({fmean(apart):+.1f})" if here else NOTHING)
         rows.append(row)
     return markdown_table(["method", *problems], rows) if rows else NONE
