@@ -13,7 +13,7 @@ from marvel.methods import METHODS
 from marvel.run import Run, train
 from marvel.runs import RunFolder
 from test_torchrun import EXACT, ROOT, difference, environment, free_port, npz, torchrun
-from together_steps import EPOCHS
+from together_steps import asked
 
 
 @pytest.mark.dist
@@ -30,16 +30,13 @@ def test_two_processes_stop_in_mid_epoch_and_go_on_as_two_or_as_one(
         left = tmp_path / f"{way}, left"
         newest = sorted(left.rglob("checkpoint/*-*.json"))[-1]
         assert newest.parent.parent.name == ("before" if way == "staged" else left.name)
-        run = Run(many.settings(way, epochs=EPOCHS), left, resume=True, data=many.images())
+        run = Run(asked(way), left, resume=True, data=many.images())
         for _ in run.steps():
             pass
-        assert (
-            difference(many.state(run), many.state(train(many.settings(way, epochs=EPOCHS), data=many.images())))
-            < EXACT
-        )
+        assert difference(many.state(run), many.state(train(asked(way), data=many.images()))) < EXACT
     # With BatchNorm two processes join the last, small step to the one before; one does not.
-    config = many.settings("ce with BatchNorm", epochs=EPOCHS)
-    run = Run(config, tmp_path / "ce with BatchNorm, left", resume=True, data=many.images())
+    way = "staged with BatchNorm"
+    run = Run(asked(way), tmp_path / f"{way}, left", resume=True, data=many.images())
     with pytest.raises(FolderError, match="go on with as many processes as then"):
         next(run.steps())
 
