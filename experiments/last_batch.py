@@ -1,6 +1,6 @@
 """What a last batch of a few instances does to a training with BatchNorm, and why less than half a batch is shared.
 
-    python experiments/last_batch.py                    about ten minutes of one CPU core
+    python experiments/last_batch.py                    about five minutes of one CPU core
     python -m marvel.report.tables docs/reproduction.md
 
 Digits, of which 2, 8, 16 or 32 more are taken than fill eight batches of 128; cnn2 for 60 epochs at a learning rate of
