@@ -99,6 +99,15 @@ def test_the_forms_of_marvel_semi_are_captured_too(options, deterministic):
     assert_same(ours, finished(Run(asked.but(fast=False), data=small())))
 
 
+@pytest.mark.parametrize("method", ["marvel+", "marvel-semi"])
+def test_last_batches_that_share_run_beside_the_graph(method, deterministic):
+    few = small(650)  # ten batches of 64, and ten images that share with the last of them
+    captured = Run(settings(method), data=few)
+    ours = finished(captured)
+    assert isinstance(captured.trainer.steps, Captured) and captured.trainer.steps.graph is not None
+    assert_same(ours, finished(Run(settings(method, fast=False), data=few)))
+
+
 def test_an_interrupted_run_goes_on(tmp_path, deterministic):
     asked = settings("marvel+")
     begun = Run(asked, tmp_path, data=small())
@@ -127,6 +136,7 @@ def test_packed_runs_equal_runs_alone(deterministic):
         assert_same(state(runs[k]), finished(Run(settings(name, seed=k), data=small())))
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype:UserWarning")
 @pytest.mark.parametrize("method", ["marvel+", "marvel-semi"])
 def test_a_step_waits_for_nothing(method):
     run = Run(settings(method, fast=False), data=small())
