@@ -26,6 +26,7 @@ EXPERIMENT = Experiment(
         if cell.config.method == "ce"
     ),
     binary_symmetric.SEEDS[:3],
+    measures=("test_accuracy", "memorisation_ratio"),
     headings=("problem, learning rate", "noise", "method"),
     readings=True,
 )

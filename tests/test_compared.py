@@ -16,7 +16,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.paper import paper_number
 from marvel.presets import PRESETS
 from marvel.report import compared, sheet
-from marvel.report.judged import agreement, by_problem, outside
+from marvel.report.judged import agreement, by_problem, by_reading, outside
 from marvel.report.progress import duration, progress
 from marvel.report.schedule import schedule
 
@@ -273,4 +273,24 @@ def test_how_much_agrees_by_problem(tmp_path: Path) -> None:
         "| --- | --- | --- |",
         "| CE | 1 of 2 (-5.0) | 1 of 1 (+1.0) |",
         "| MARVEL | 1 of 1 (+0.2) | – |",
+    ]
+
+
+def test_how_much_agrees_by_reading() -> None:
+    ce = Config(data="truck-car", noise="symmetric", rate=0.1, method="ce")  # the paper: 89.8, and MARVEL 95.0
+    cells = [
+        Cell(f"batch {batch}", "10%", method, ce.but(method=method, batch=batch), (*place, method))
+        for batch in (128, 64, 32)
+        for method in ("marvel", "ce")
+        for place in [("binary-symmetric", "Truck", "10%")]
+    ]
+    experiment = Experiment("a", "A", tuple(cells), headings=("batch", "noise", "method"), readings=True)
+    assert by_reading(experiment, []) == "Nothing has been run."
+    records = [record(ce, test_accuracy=0.798), record(ce.but(batch=32), test_accuracy=0.9)]
+    records.append(record(ce.but(batch=32, method="marvel"), test_accuracy=0.95))
+    assert by_reading(experiment, records).splitlines() == [
+        "| batch | CE | MARVEL |",
+        "| --- | --- | --- |",
+        "| batch 128 | 0 of 1 (-10.0) | – |",
+        "| batch 32 | 1 of 1 (+0.2) | 1 of 1 (+0.0) |",
     ]

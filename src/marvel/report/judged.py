@@ -1,6 +1,6 @@
 """The cells, of all experiments, that stand beside the paper's numbers: how many agree, and which do not."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -36,15 +36,23 @@ def by_problem(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
     found = judged(folder, records)
     problems = list(dict.fromkeys(one.problem for one in found))
     problems.sort(key=lambda name: PROBLEMS.index(name) if name in PROBLEMS else len(PROBLEMS))
-    rows = []
-    for method, cells in _by_method(found).items():
-        row = [METHODS[method]]
-        for problem in problems:
-            here = [one for one in cells if one.problem == problem]
-            agree, apart = sum(one.agrees for one in here), [one.difference for one in here]
-            row.append(f"{agree} of {len(here)} ({fmean(apart):+.1f})" if here else NOTHING)
-        rows.append(row)
+    rows = [
+        [METHODS[method], *(_said([one for one in cells if one.problem == problem]) for problem in problems)]
+        for method, cells in _by_method(found).items()
+    ]
     return markdown_table(["method", *problems], rows) if rows else NONE
+
+
+def by_reading(experiment: Experiment, records: Iterable[Mapping[str, Any]]) -> str:
+    """Of an experiment that reads the paper in several ways, one row a reading and a column a method, likewise."""
+    lines = compare(experiment, list(records))
+    methods = _by_method(Judged(experiment, line, line.judged) for line in lines if line.judged is not None)
+    rows = []
+    for reading in dict.fromkeys(line.cell.group for line in lines):
+        here = [[one for one in cells if one.line.cell.group == reading] for cells in methods.values()]
+        if any(here):
+            rows.append([reading, *map(_said, here)])
+    return markdown_table([experiment.headings[0], *(METHODS[method] for method in methods)], rows) if rows else NONE
 
 
 def outside(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
@@ -95,6 +103,11 @@ def judged(folder: Path, records: Iterable[Mapping[str, Any]]) -> list[Judged]:
             if line.judged is not None:
                 found.setdefault(identity(line.cell.config), Judged(experiment, line, line.judged))
     return list(found.values())
+
+
+def _said(cells: Sequence[Judged]) -> str:
+    agree, apart = sum(one.agrees for one in cells), [one.difference for one in cells]
+    return f"{agree} of {len(cells)} ({fmean(apart):+.1f})" if cells else NOTHING
 
 
 def _by_method(found: Iterable[Judged]) -> dict[str, list[Judged]]:

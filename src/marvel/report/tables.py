@@ -27,7 +27,7 @@ from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
-from marvel.report.judged import agreement, by_problem, outside
+from marvel.report.judged import agreement, by_problem, by_reading, outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
@@ -245,6 +245,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "progress": lambda path: progress(*_all(path)),
     "agreement": lambda path: agreement(*_all(path)),
     "by-problem": lambda path: by_problem(*_all(path)),
+    "by-reading": lambda path: by_reading(*_measured(path)),
     "outside": lambda path: outside(*_all(path)),
     "schedule": lambda path: schedule(*_measured(path)),
     "figures": figures,
