@@ -1,12 +1,6 @@
 """Wrong labels found by one run of `marvel clean`, beside confident learning's five-fold cross-validation.
 
-Same network, same epochs, same schedule; ours has its canaries besides, which are left out of the judgement. The aims
-are of longer training: one ResNet-32 ranked by its mean margin, as first tried, and confident learning with ResNet-18,
-from the five-fold probabilities that cleanlab publishes for CIFAR-10N:
-
-                      mean margin: AUROC, AP, best F1     confident learning
-    human, worst              .973  .963  .891             .967  .953  .885
-    human, aggregate          .976  .858  .766             .977  .875  .792
+Same network, same epochs, same schedule; ours has its canaries besides, which are left out of the judgement.
 
 Two parts, since a machine with a GPU may lack cleanlab:
 

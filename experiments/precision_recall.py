@@ -1,4 +1,4 @@
-"""Label precision and recall of MARVEL on CIFAR-10 and CIFAR-100 by noise level: the paper's figure 11.
+"""Label precision and recall of MARVEL on CIFAR-10 and CIFAR-100 by noise level: the paper's Figure 9.
 
     marvel bench precision-recall --seeds 0          no runs of its own: MARVEL's of Tables 3 and 4
     marvel report precision-recall

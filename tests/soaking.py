@@ -76,7 +76,7 @@ def rendered(record: dict[str, Any]) -> str:
     where = record["environment"]
     lines = [
         f"\nMarvel {where['marvel']} at {where['commit'][:12]}, Python {where['python']}, torch {where['torch']}, "
-        f"{where['cores']} cores ({where['platform']}). {record['remark']}".rstrip()
+        f"{where['cores']} cores ({where['platform'].split('-')[0]}). {record['remark']}".rstrip()
         + "\n",
         "| promise | what was tried |",
         "| --- | --- |",

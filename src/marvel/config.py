@@ -40,7 +40,7 @@ class Config:
 
     data: str = setting("digits", "a problem by name, or the path of data: a folder, a table, arrays (docs/data.md)")
     root: str | None = setting(None, "the folder the datasets lie in; default: $MARVEL_DATA, then ~/.cache/marvel")
-    label: str | None = setting(None, "the column or array of labels; default: label, target, class or y")
+    label: str | None = setting(None, "the column or array of labels; default: label, labels, target, class or y")
     paths: str | None = setting(None, "the column of images' paths; default: the one whose cells are names of images")
     id: str | None = setting(None, "the column or array that names instances; default: their paths, or row numbers")
     labels: str | None = setting(None, "the file of labels that belongs to an .npy file")

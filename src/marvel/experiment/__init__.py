@@ -74,7 +74,7 @@ class Experiment:
     readings: bool = False
     """Whether its cells read the same cells of the paper in several ways, of which one at most can be right."""
     aims: tuple[Aim, ...] = ()
-    """What was asked of it before it was run."""
+    """Set before it was run."""
     file: Path | None = None
     """Where it was found."""
 

@@ -24,8 +24,8 @@ augmented one. The published code gives both halves of "soft" the weight 1/2; he
 
 Published numbers: the row of the MARVEL paper (Pleiss et al.) is near that of cross entropy; the authors' own for
 CIFAR-10, 93.8 % at 20 % noise and 91.9 % at 50 % (a larger network, 300 epochs, and noise that may leave a label as it
-is), are far above. The row is presumably of the form without mixup. So `marvel bench baselines` has all of them, each
-by its name.
+is), are far above. The row is presumably of the form without mixup. So `marvel bench baselines` has "hard" with and
+without mixup, and MD-DYR-SH, each by its name.
 """
 
 import math

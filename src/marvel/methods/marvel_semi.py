@@ -25,14 +25,13 @@ Accuracy is the teacher's.
 every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up,
 where much of what is learnt may be wrong, and comes to its own with r.
 
-Departures from the form that was tried first. It was set by hand for each noise (a warm-up of 10 to 25 epochs, `over` 1
-or 2, `tau` 0 or 0.8, a learning rate of 0.02 or 0.03); here one setting is for all. The warm-up ends where the share of
-positive margins stops rising fast (as in `marvel`), within a twelfth to a quarter of the epochs; `over` follows from
-how many are kept; the rest is fixed. And the labels of kept instances lean towards the guesses: a wrong one among them
-is memorised later, and where label and guess agree it changes nothing.
+One setting is for all noise. The warm-up ends where the share of positive margins stops rising fast (as in `marvel`),
+within a twelfth to a quarter of the epochs; `over` follows from how many are kept; the rest is fixed. The labels of
+kept instances lean towards the guesses: a wrong one among them is memorised later, and where label and guess agree it
+changes nothing.
 
-It was tried on CIFAR-10 alone; here classes may be of any size, and epochs of any number of steps:
-- s stands where the uniform distribution did.
+Classes may be of any size, and epochs of any number of steps:
+- s stands where one would write the uniform distribution.
 - The average reaches back over `span` epochs, which a decay of 0.998 does on CIFAR-10; on a thousand instances that
 would be 50 epochs, and no teacher.
 - pi is of one epoch instead of a running mean over a thousand steps: every instance counts once in it.

@@ -116,6 +116,7 @@ def provenance(records: Sequence[Record]) -> str:
     for record in records:
         found = {key: record["environment"][key] or "not recorded" for key in ("device", "marvel", "commit", "torch")}
         found |= {"seeds": str(record["config"]["seed"]), "precision": record["config"]["precision"]}
+        found["commit"] = found["commit"] if found["commit"] == "not recorded" else found["commit"][:7]
         found["epoch that counts"] = record["final"]["protocol"]
         for key, value in found.items():
             said.setdefault(key, []).append(value)
