@@ -323,6 +323,16 @@ def test_the_epoch_that_is_best_by_given_labels_counts() -> None:
     best = by_given.index(max(by_given))
     assert best < 4  # not simply the newest
     assert shown[-1] == pytest.approx(of_test[best]) and shown[-1] != pytest.approx(of_test[-1])
+    # It is what answers, too.
+    raw = test.source.fetch(torch.arange(len(test.y)))
+    with torch.no_grad():
+        answers = method.predict(trainer.every_network, trainer.views.plain(raw)).argmax(1)
+    assert float((answers == test.y).double().mean()) == pytest.approx(shown[-1])
+
+
+def test_a_small_share_for_validation_is_one_instance() -> None:
+    assert DataParameters(40, 2, validation=0.01).holds == 1
+    assert DataParameters(40, 2).holds == 0
 
 
 def test_the_temperature_of_a_wrong_label_rises() -> None:
@@ -696,6 +706,7 @@ def test_soft_to_hard_mixes_then_cools() -> None:
         lambda: DataParameters(3, 2, instance_lr=0.0),
         lambda: DataParameters(3, 2, validation=1.0),
         lambda: DataParameters(3, 2, validation=0.9),  # all three
+        lambda: DataParameters(3, 2, validation=0.5),  # all but one
         lambda: LDMI(3, 2, pretrain=0),
         lambda: LDMI(3, 2, dmi_lr=0.0),
         lambda: LDMI(3, 2, pretrain_batch=1),

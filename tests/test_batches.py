@@ -55,6 +55,15 @@ def test_workers_give_the_same_in_the_same_order() -> None:
     assert all(torch.equal(x, X[index]) for x, index in zip(out, DRAWS, strict=True))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_draw_of_none_is_no_instance_in_the_shape_of_one(workers: int) -> None:
+    nothing = torch.tensor([], dtype=torch.int64)
+    for source in (Resident(X, "cpu"), Streamed(Pairs("tensor"), "cpu", workers=workers)):
+        assert source.fetch(nothing).shape == (0, 3, 6, 5)
+        shapes = [x.shape for x in source.stream([DRAWS[0], nothing, DRAWS[2]])]
+        assert shapes == [(3, 3, 6, 5), (0, 3, 6, 5), (1, 3, 6, 5)]
+
+
 def test_pick_takes_the_instance_out_of_any_item() -> None:
     source = Streamed(Pairs("dict"), "cpu", pick=lambda item: item["image"])
     assert torch.equal(source.fetch(DRAWS[0]), X[DRAWS[0]])

@@ -19,6 +19,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.fast import pack
 from marvel.integrations.sklearn import MarvelClassifier
 from marvel.method import Seen
+from marvel.methods.marvel_semi import away_from
 from marvel.presets import PRESETS
 from marvel.report.ablation import ablation, controls
 from marvel.report.course import at
@@ -544,3 +545,13 @@ def test_the_course_of_a_run() -> None:
     assert clean is not None and back is not None
     counts = [10, (clean & ~removed).sum(), (~clean & ~removed).sum(), removed.sum(), ((back > 0) & ~removed).sum()]
     assert [int(said) for said in at(run.record, 10)[:5]] == [int(count) for count in counts]
+
+
+def test_a_class_without_labels_has_a_gradient() -> None:
+    share, z = torch.tensor([0.5, 0.5, 0.0]), torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    z.requires_grad_()
+    apart = away_from(share, z.softmax(1), torch.ones(4))
+    mean = z.detach().softmax(1).mean(0)
+    assert apart.item() == pytest.approx(float((0.5 * (0.5 / mean[:2]).log()).sum()), abs=1e-6)
+    (gradient,) = torch.autograd.grad(apart, z)
+    assert gradient.isfinite().all() and gradient.any()

@@ -17,7 +17,22 @@ from hypothesis.extra import numpy as hnp
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from marvel import CE, GCE, METHODS, NPCL, Indexed, InvalidInput, Marvel, MarvelPlus, Method, NonFinite, Oracle, margins
+from marvel import (
+    CE,
+    ELR,
+    GCE,
+    METHODS,
+    NPCL,
+    SAT,
+    Indexed,
+    InvalidInput,
+    Marvel,
+    MarvelPlus,
+    Method,
+    NonFinite,
+    Oracle,
+    margins,
+)
 from marvel.catalogue import describe
 from marvel.memory import Memory
 from marvel.method import weighted_mean
@@ -578,8 +593,9 @@ def test_evaluation_that_is_noted_as_training(without: Any) -> None:
         criterion.train()(z, y)
 
 
-@some_methods
-def test_reduction_none_gives_the_weighted_costs(make: Callable[[int], Method]) -> None:
+@pytest.mark.parametrize("name", ["ce", "marvel", "marvel+"])
+def test_reduction_none_gives_the_weighted_costs(name: str) -> None:
+    make = METHODS_TO_TRY[name]
     criterion, mean = make(6), make(6)
     criterion.weight = torch.tensor([0.0, 0.5, 1.0, 0.25, 1.0, 0.0])
     z, y = batch(0, 4)
@@ -593,6 +609,25 @@ def test_reduction_none_gives_the_weighted_costs(make: Callable[[int], Method]) 
     assert gradient[1:].any(dim=1).all()
     mean(z.detach(), y, index)
     assert torch.equal(criterion.step().margin, mean.step().margin)
+
+
+def test_reduction_none_is_refused_where_the_loss_is_of_the_whole_batch() -> None:
+    z, y = batch(0, 4)
+    for criterion in (NPCL(6, 3, noise_rate=0.2), SAT(6, 3, 10)):
+        with pytest.raises(InvalidInput, match=r"one of the whole batch.*leave out reduction='none'"):
+            criterion(z, y, torch.arange(4), reduction="none")
+        assert criterion.eval()(z, y, reduction="none").shape == (4,)
+    criterion = ELR(6, 3)  # whose loss is the mean of its costs
+    assert criterion(z, y, torch.arange(4), reduction="none").shape == (4,)
+
+
+@pytest.mark.parametrize("classes", [32_768, 40_000, 70_000])
+def test_very_many_classes(classes: int) -> None:
+    criterion = Marvel(n=2, classes=classes, warmup=0, wait=1)
+    z = torch.zeros(2, classes).index_fill(1, torch.tensor([classes - 1]), 5.0)
+    criterion(z, torch.tensor([3, 4]), torch.arange(2))
+    criterion.step()
+    assert criterion.suggested.tolist() == [classes - 1] * 2
 
 
 # ---------------------------------------------------------------- weights of 0 and of 1

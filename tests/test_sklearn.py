@@ -269,3 +269,22 @@ def test_one_class_and_before_fit() -> None:
     with pytest.raises(InvalidInput, match="only 1 class"):
         MarvelClassifier().fit(X, np.zeros(N))
     assert not hasattr(MarvelClassifier(), "removed_")
+
+
+def test_images_are_read_as_they_were_in_fit() -> None:
+    """Whether 255 is white does not depend on the type, or on what else is asked about."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    images = np.array([0, 120, 240])[labels][:, None, None] + generator.integers(0, 15, (90, 8, 8))
+    model = MarvelClassifier("ce", epochs=12, lr=0.05).fit(images.astype(np.uint8), labels)
+    expected = model.predict_proba(images.astype(np.uint8))
+    np.testing.assert_allclose(model.predict_proba(images.astype(np.float32)), expected, atol=1e-5)
+    wide = images * 3  # beyond a byte
+    model = MarvelClassifier("ce", epochs=12, lr=0.05).fit(wide, labels)
+    dark = labels == 0
+    np.testing.assert_allclose(model.predict_proba(wide[dark]), model.predict_proba(wide)[dark], atol=1e-5)
+
+
+def test_a_network_without_features_is_said() -> None:
+    with pytest.raises(InvalidInput, match=r"Small has no features\(x\)"):
+        MarvelClassifier("d2l", network=Small, epochs=2).fit(X, Y)

@@ -143,6 +143,12 @@ BINARY = {"network": "resnet18", "epochs": 100, "lr": 0.01, "drops": [75, 90]}
         ({"hold_out": 0.1}, None),
         ({"network": "resnet34", "options": {"wait": 4, "warmup": 40}}, None),
         ({"data": "digits"}, None),
+        ({"schedule": "cosine"}, None),
+        ({"optimizer": "adamw"}, None),
+        ({"momentum": 0.0}, None),
+        ({"nesterov": True}, None),
+        ({"weight_decay": 5e-4}, None),
+        ({"weights": "mine.safetensors"}, None),
     ],
 )
 def test_which_number_a_run_stands_beside(changes: dict[str, Any], mean: float | None) -> None:

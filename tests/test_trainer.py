@@ -367,6 +367,7 @@ def test_streamed_equals_resident(method: str, workers: int, everything: str) ->
     streamed = Run(config.but(source="streamed", workers=workers), data=images())
     assert type(streamed.trainer.source) is not type(Run(config, data=images()).trainer.source)
     assert_same(state(finish(streamed)), state(finish(Run(config, data=images()))))
+    assert len(streamed.trainer.source.idle) == (2 if method == everything else 1)  # one a slot, for all epochs
 
 
 # ------------------------------------------------------------ the trainer adds nothing

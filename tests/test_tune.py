@@ -283,6 +283,23 @@ def test_a_training_that_diverges_is_a_failed_trial() -> None:
         tune(settings(method="ce"), {"lr": (1e30,)}, folds=2, data=toy())
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_point_that_fails_in_one_fold_is_given_up(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    def steps(self: search._Search, point: dict[str, float], fold: int) -> Iterator[float | None]:
+        begun.append((point["q"], fold))
+        if (point["q"], fold) == (0.2, 0):
+            raise NonFinite("it came to NaN")
+        yield None
+        yield point["q"]
+
+    monkeypatch.setattr(search._Search, "steps", steps)
+    found = tune(settings(), Q, folds=3, width=width, data=toy())
+    assert found.best.point == {"q": 0.8} and found.trials[0].failed == "it came to NaN"
+    assert (0.2, 2) not in begun  # what had not begun is left out
+
+
 def test_what_cannot_be_is_said_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(search._Search, "steps", lambda *_: pytest.fail("trained"))
     with pytest.raises(InvalidInput, match="GCE wants q in"):
@@ -407,6 +424,8 @@ def test_without_optuna_there_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None
         settings(method="sce", options={"A": -5.0, "alpha": 0.01}),
         settings(method="marvel", noise="pair", rate=0.0, rates=(0.4, 0.0), nesterov=True, fast=False, drops=(1, 2)),
         settings(method="marvel+", options={"wait": 7, "count_warmup": True}),
+        settings(method="marvel-semi", options={"back": None}),
+        settings(method="l_dmi", options={"pretrain_drops": (3, 5)}),
     ],
 )
 def test_the_command_means_these_settings(config: Config) -> None:

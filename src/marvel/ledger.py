@@ -25,7 +25,7 @@ class Ledger:
         """How many of those epochs have passed."""
         self.trust = torch.zeros(len(y))
         """The mean of sigmoid(margin) over the epochs seen, the first excepted unless it is the only one."""
-        self.rival = torch.full((len(y),), -1, dtype=torch.int16)
+        self.rival = torch.full((len(y),), -1, dtype=torch.int32)
         """The class its margins were measured against most often, since the warm-up ended; -1: never visited."""
         self.lead = torch.zeros(len(y), dtype=torch.int16)
         """By how many epochs that class leads."""

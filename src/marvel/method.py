@@ -172,6 +172,11 @@ def running_majority(leader: Tensor, lead: Tensor, vote: Tensor, votes: Tensor) 
     return torch.where(now < 0, vote, leader), now.clamp(min=0)
 
 
+def numbers_of(classes: int) -> torch.dtype:
+    """The type that holds the number of a class, and -1, for each of very many instances."""
+    return torch.int16 if classes - 1 <= torch.iinfo(torch.int16).max else torch.int32
+
+
 def batches_of(order: Tensor, size: int) -> list[Tensor]:
     """Indices cut into batches. What is left over at the end and is less than half a batch shares with the one before:
     a step on a handful of instances, with BatchNorm's statistics of these alone, can undo what an epoch has learnt."""
@@ -265,11 +270,11 @@ class Method(Memory):
         self.remember("removed_at", torch.zeros(n, dtype=torch.int16))
         self.remember("quality", torch.zeros(n))
         self.remember("epochs_seen", torch.zeros(n, dtype=torch.int16))
-        self.remember("rival", torch.full((n,), -1, dtype=torch.int16))
+        self.remember("rival", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("lead", torch.zeros(n, dtype=torch.int8))
         self.remember("margin", torch.zeros(n), each_epoch=True)
         self.remember("visits", torch.zeros(n, dtype=torch.int16), each_epoch=True)
-        self.remember("lost_to", torch.zeros(n, dtype=torch.int16), each_epoch=True)
+        self.remember("lost_to", torch.zeros(n, dtype=numbers_of(classes)), each_epoch=True)
         self.remember("faults", torch.zeros(2, dtype=torch.int64), each_epoch=True)  # bad labels, bad indices
         self.remember("idle", torch.zeros((), dtype=torch.int64))  # batches in which no instance had weight
 
@@ -341,7 +346,7 @@ class Method(Memory):
         """Note what the global batch showed, (m,) each, without waiting for the device."""
         self.margin.index_add_(0, index, margin)
         self.visits.index_add_(0, index, torch.ones_like(index, dtype=torch.int16))
-        self.lost_to.index_copy_(0, index, rival.to(torch.int16))
+        self.lost_to.index_copy_(0, index, rival.to(self.lost_to.dtype))
 
     def remove(self, which: Tensor) -> None:
         """Give up the instances of the mask `which` (n,), for good."""
@@ -391,6 +396,11 @@ class Method(Memory):
         """What the method chose by itself so far, for the log and the record."""
         return {}
 
+    @property
+    def of_costs(self) -> bool:
+        """Whether its loss is the weighted mean of its costs, and no more."""
+        return type(self).loss is Method.loss
+
     @classmethod
     def needed(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         """What it must be told about the noise, given its options."""
@@ -405,8 +415,8 @@ class Method(Memory):
         """The loss of a batch; notes its margins on the way.
 
         In `eval()` mode, or without an index, it is the plain mean of the costs and nothing is noted. With
-        `reduction="none"` it is the weighted cost of each instance, for those who combine the costs themselves. Of a
-        model that puts out a dict, the logits are its "logits".
+        `reduction="none"` it is the weighted cost of each instance, for those who combine the costs themselves; a
+        method whose loss is not of costs refuses it. Of a model that puts out a dict, the logits are its "logits".
         """
         if reduction not in ("mean", "none"):
             raise InvalidInput(f"reduction is 'mean' or 'none', got {reduction!r}")
@@ -422,6 +432,11 @@ class Method(Memory):
         if index is None:
             costs = self._costs(logits, y, None)
             return costs if reduction == "none" else costs.mean()
+        if reduction == "none" and not self.of_costs:
+            raise InvalidInput(
+                f"the loss of {type(self).__name__} is one of the whole batch, not of costs of instances: leave out "
+                "reduction='none'"
+            )
         if reduction == "mean" and type(self).loss is not Method.loss:
             if processes() > 1:
                 outputs, y, index = self._everyone(outputs, y, index)

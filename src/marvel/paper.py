@@ -98,7 +98,7 @@ def paper_cell(config: Mapping[str, Any]) -> tuple[str, str, str] | None:
 def beside(config: Mapping[str, Any]) -> PaperNumber | None:
     """The paper's number for a run with these resolved settings; None where the paper ran no such thing.
 
-    A run belongs beside the paper's only with its network, batch, epochs, learning rate, warm-up and wait.
+    A run belongs beside the paper's only with its network, optimizer, batch, epochs, learning rate, warm-up and wait.
     """
     cell = paper_cell(config)
     if cell is None or not _as_in_the_paper(config, *cell):
@@ -120,7 +120,20 @@ def verdict(ours: Sequence[float], theirs: PaperNumber) -> Verdict | None:
     return Verdict(difference, bound, round(abs(difference), 9) <= round(bound, 9))
 
 
+USUAL = {
+    "schedule": "drops",
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "nesterov": False,
+    "weight_decay": 2e-4,
+    "weights": None,
+}
+"""How all of the paper's networks are trained."""
+
+
 def _as_in_the_paper(config: Mapping[str, Any], table: str, dataset: str, column: str) -> bool:
+    if any(config.get(name, value) != value for name, value in USUAL.items()):
+        return False
     preset, method = PRESETS[config["data"]], config["method"]
     network, epochs, drops, warmup = preset.network, preset.epochs, preset.drops_for(method), preset.warmup
     held, protocol = 0.0, "final"

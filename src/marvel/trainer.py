@@ -182,6 +182,7 @@ class Trainer:
             self.place = step + 1
             if self.config.checkpoint_every_steps:
                 self.pause(method, plan)
+        next(steps, None)  # to its end, where workers that read ahead are left to the next epoch
         self.place, method.shares = 0, None
         if self.own_statistics:
             average_over_processes(self.statistics)
@@ -223,6 +224,11 @@ class Trainer:
     def features(self, index: Tensor) -> Generator[None, None, Tensor]:
         """(m, d), the input of the last layer of the first network, in evaluation mode and without augmentation."""
         network = self.networks[0].eval()
+        if not hasattr(network, "features"):
+            raise InvalidInput(
+                f"the method looks at the input of the last layer, and {type(network).__name__} has no "
+                "features(x) that gives it: add that, or name one of Marvel's networks"
+            )
         found = []
         for raw in self.source.stream(torch.split(index.to(self.device), self.judged_at_once)):
             with torch.no_grad(), self.autocast():

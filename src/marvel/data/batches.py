@@ -73,7 +73,7 @@ class Streamed:
         return len(self.items)
 
     def fetch(self, index: Tensor) -> Tensor:
-        return _stack([self.items[i] for i in index.tolist()]).to(self.device)
+        return self.items.together([self.items[i] for i in index.tolist()]).to(self.device)
 
     def stream(self, draws: Sequence[Tensor], first: int = 0, *, seed: int | None = None) -> Iterator[Tensor]:
         loader = self.idle.pop() if self.idle else self.loader()
@@ -94,7 +94,7 @@ class Streamed:
             self.items,
             batch_sampler=_Draws(),
             num_workers=self.workers,
-            collate_fn=_stack,
+            collate_fn=_as_made,
             pin_memory=self.device.type == "cuda",
             persistent_workers=self.workers > 0,
             generator=torch.Generator(),  # or torch's global one would be drawn from
@@ -132,7 +132,11 @@ class _Instances(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         return _raw(self.pick(self.dataset[index]))
 
-    def __getitems__(self, draw: list[int]) -> list[Tensor]:
+    def together(self, instances: list[Tensor]) -> Tensor:
+        """Stacked; none of them in the shape of one."""
+        return _stack(instances) if instances else _stack([self[0]])[:0]
+
+    def __getitems__(self, draw: list[int]) -> Tensor:
         """A batch, from `_Draws`.
 
         Random transforms inside a user's dataset then differ from epoch to epoch and repeat with the run's seed,
@@ -140,9 +144,9 @@ class _Instances(Dataset[Tensor]):
         """
         seed, crops, *index = draw
         if crops >= 0:
-            return [self.dataset.part(i, crops) for i in index]
+            return self.together([self.dataset.part(i, crops) for i in index])
         with _seeded(seed):
-            return [self[i] for i in index]
+            return self.together([self[i] for i in index])
 
 
 @contextmanager
@@ -187,6 +191,10 @@ def _pixels(image: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
             "pick=lambda item: ... takes it out of an item"
         )
     return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+
+
+def _as_made(batch: Tensor) -> Tensor:
+    return batch
 
 
 def _stack(instances: list[Tensor]) -> Tensor:

@@ -115,6 +115,8 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
                     f"network={type(self.network).__name__}, the class"
                 )
             trainer.fit(self.criterion_)
+        assert isinstance(data.x, Tensor)
+        self._bytes = data.x.dtype == torch.uint8
         self.networks_ = trainer.every_network
         self._views = trainer.views
         self.n_iter_ = trainer.epoch
@@ -209,6 +211,11 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
         # Read as `fit` reads it; the labels mean nothing.
         x = from_arrays(X, np.zeros(len(X), dtype=int), classes=["", " "]).x
         assert isinstance(x, Tensor)
+        # Whether 255 is white was settled there: these instances alone may look otherwise.
+        if not self._bytes:
+            x = x.float()
+        elif x.dtype != torch.uint8:
+            x = x / 255
         device = self._views.shift.device
         for network in self.networks_:
             network.eval()

@@ -98,6 +98,8 @@ class D2L(Method):
 
     def start(self, trainer: "Trainer") -> Steps:
         features = yield from trainer.features(trainer.permutation(f"lid {self.epoch}")[: BATCHES * SIZE])
+        if len(features) < 3:
+            raise InvalidInput(f"D2L compares each instance with two others at least, given {len(features)} in all")
         now = torch.cat([lid(batch) for batch in features.split(SIZE) if len(batch) > 2]).mean()
         if not now > 0 and self.epoch > 1:
             now = self.lids[self.epoch - 2]

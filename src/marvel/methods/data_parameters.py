@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marvel.errors import InvalidInput
-from marvel.method import Method, Networks, Steps, batches_of
+from marvel.method import Method, Steps, batches_of
 
 if TYPE_CHECKING:
     from marvel.trainer import Trainer
@@ -93,11 +93,11 @@ class DataParameters(Method):
             raise InvalidInput(f"learn is 'instance', 'class' or 'both', got {learn!r}")
         if min(instance_lr, class_lr, instance_start, class_start) <= 0 or min(instance_decay, class_decay) < 0:
             raise InvalidInput("learning rates and temperatures must be positive, weight decays not negative")
-        if not 0 <= validation < 1 or round(validation * n) == n:
-            raise InvalidInput(f"validation must lie in [0, 1) and leave some of {n} to train on, got {validation}")
-        self.validated = validation
-        if validation > 0:
-            self.averaged, self.decay = 1, 1.0  # not an average: the best network so far
+        self.holds = max(1, round(validation * n)) if validation > 0 else 0
+        if not 0 <= validation < 1 or n - self.holds < 2 <= n:
+            raise InvalidInput(f"validation must lie in [0, 1) and leave two of {n} to train on, got {validation}")
+        if self.holds:
+            self.averaged, self.decay, self.answers = 1, 1.0, 1  # not an average: the best network so far
         self.remember("held", torch.zeros(n, dtype=torch.bool))
         self.remember("best", torch.tensor(-1.0))
         self.learned: dict[str, tuple[float, float]] = {}
@@ -120,7 +120,7 @@ class DataParameters(Method):
         return F.cross_entropy(logits, y, reduction="none")
 
     def prepare(self, trainer: "Trainer") -> None:
-        held = trainer.permutation("validation")[: round(self.validated * self.n)]
+        held = trainer.permutation("validation")[: self.holds]
         self.held = self.held.index_fill(0, held, True)
 
     def start(self, trainer: "Trainer") -> Steps | None:
@@ -129,7 +129,7 @@ class DataParameters(Method):
     def choose(self, trainer: "Trainer") -> Steps:
         """Keep the network that the epoch before left, where it is the best so far."""
         held = self.held.nonzero().squeeze(1)
-        logits = yield from trainer.logits(self, held)
+        logits = yield from trainer.evaluate(lambda networks, x: networks[0](x), trainer.source, held)
         agreement = (logits.argmax(1) == trainer.y[held]).float().mean()
         if agreement > self.best:
             self.best = agreement
@@ -138,9 +138,6 @@ class DataParameters(Method):
     def draws(self, generator: torch.Generator, size: int) -> list[Tensor]:
         order = torch.randperm(self.n, generator=generator)
         return batches_of(order[~self.held.cpu()[order]], size)
-
-    def judged(self, networks: Networks, x: Tensor) -> Tensor:
-        return self.predict(networks[1:] if self.validated > 0 else networks, x)[:, None]
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return [

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from marvel.distributed import processes
 from marvel.errors import InvalidInput
 from marvel.method import Method, Outputs
 
@@ -51,3 +52,7 @@ class ELR(Method):
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
         """Of the global batch, so that every process remembers the same."""
         return super().loss(outputs, y, index)
+
+    @property
+    def of_costs(self) -> bool:
+        return processes() == 1

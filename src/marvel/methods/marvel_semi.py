@@ -17,7 +17,8 @@ every instance once an epoch, and its margins alone move the ledger; it also rem
         L = mean of CE(f(x), t) + KL(s || mean of p(x))
 
 pi is the teacher's mean prediction over the last epoch and s the share of each class among the given labels, so that
-guesses do not pile up in the classes that were learnt first. r rises from 0 to 1 over `ramp` epochs. The warm-up is
+guesses do not pile up in the classes that were learnt first. r rises from 0 to 1 over `ramp` epochs; labels begin to
+lean an epoch after the learning rate begins to rise. The warm-up is
 generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
 Accuracy is the teacher's.
 
@@ -52,7 +53,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from marvel.errors import InvalidInput
-from marvel.method import Batch, Networks, Outputs, Seen, drawn, shares_of, weighted_mean
+from marvel.method import Batch, Networks, Outputs, Seen, drawn, numbers_of, shares_of, weighted_mean
 from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
 from marvel.methods.mixup import blend, pair
@@ -72,7 +73,8 @@ def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) ->
 def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """KL(s || the weighted mean of p); 0 when every weight is 0.  (classes,), (m, classes), (m,) -> ()"""
     mean = (shares_of(weight)[:, None] * p).sum(0)
-    apart = torch.special.xlogy(share, share / mean.clamp(min=1e-8)).sum()
+    # Written so that a class without any label, whose share is 0, has a gradient: 0.
+    apart = (torch.special.xlogy(share, share) - share * mean.clamp(min=1e-8).log()).sum()
     return torch.where(weight.sum() > 0, apart, 0)
 
 
@@ -152,7 +154,7 @@ class MarvelSemi(Marvel):
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
         self.remember("guess", torch.zeros(n, classes))
-        self.remember("favoured", torch.full((n,), -1, dtype=torch.int16))
+        self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("back_at", torch.zeros(n, dtype=torch.int16))
         self.remember("prior", torch.full((classes,), 1 / classes))
         self.remember("share", torch.full((classes,), 1 / classes))
@@ -227,7 +229,7 @@ class MarvelSemi(Marvel):
         p, known = logits.softmax(1), self.guess[index]
         guess = torch.where(known.sum(1, keepdim=True) > 0, (known + p) / 2, p)
         self.guess[index] = guess
-        self.favoured[index] = guess.scatter(1, y[:, None], -1.0).argmax(1).to(torch.int16)
+        self.favoured[index] = guess.scatter(1, y[:, None], -1.0).argmax(1).to(self.favoured.dtype)
         self.predicted += p.sum(0)
         self.given += F.one_hot(y, self.classes).sum(0)
 

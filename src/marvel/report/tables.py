@@ -91,6 +91,8 @@ def calibration(records: Sequence[Record]) -> str:
     rows = []
     for (data, noise, rate), group in sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))):
         claimed = [record for record in group if record["estimate"] is not None]
+        if not claimed:
+            continue
         truth = [record["final"]["wrong_labels"] for record in claimed]
         wrong = [record["estimate"]["wrong"] for record in claimed]
         covered = sum(one["low"] <= t <= one["high"] for one, t in zip(wrong, truth, strict=True))

@@ -213,6 +213,9 @@ class _Search:
 
         def going() -> Iterator[Iterator[Any]]:
             for point, fold in todo:
+                if self.study.failure(point) is not None:  # in another fold
+                    yield iter(())
+                    continue
                 self.study.begin(point, space)
                 yield self.steps(point, fold)
 
@@ -221,6 +224,8 @@ class _Search:
             if isinstance(shown, Epoch) and self.watch is not None:
                 self.watch(f"{place[id(point)]}/{count} {name_of(point, fold, self.judge.folds)}")(shown)
             elif isinstance(shown, float):
+                if self.study.failure(point) is not None:
+                    continue
                 self.study.note(point, fold, shown)
                 if len(self.study.scores(point)) == self.judge.folds:
                     self.study.end(point, self.judge.folds)
@@ -327,12 +332,13 @@ def train_command(config: Config) -> str:
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         else:
-            words += _told(flag, ",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+            words += _told(flag, value)
     for name, value in config.options.items():
-        words += _told("--" + name.replace("_", "-"), str(value))
+        words += _told("--" + name.replace("_", "-"), value)
     return shlex.join(words)
 
 
-def _told(flag: str, value: str) -> list[str]:
-    """A value that begins with a dash would be taken for a flag."""
-    return [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+def _told(flag: str, value: object) -> list[str]:
+    """As the command reads it. A value that begins with a dash would be taken for a flag."""
+    said = ",".join(map(str, value)) if isinstance(value, tuple | list) else "none" if value is None else str(value)
+    return [f"{flag}={said}"] if said.startswith("-") else [flag, said]

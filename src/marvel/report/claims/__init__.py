@@ -22,8 +22,11 @@ def page(runs: Runs) -> str:
     verdicts = {claim: claim.verdict(runs) for claim in CLAIMS}
     counts = Counter(verdicts.values())
     several = {
-        **{"holds": "hold", "holds so far": "hold so far", "does not hold": "do not hold"},
-        **{"does not hold so far": "do not hold so far", "not run": "not run"},
+        "holds": "hold",
+        "holds so far": "hold so far",
+        "does not hold": "do not hold",
+        "does not hold so far": "do not hold so far",
+        "not run": "not run",
     }
     summary = ", ".join(
         f"{counts[verdict]} {verdict if counts[verdict] == 1 else words}"

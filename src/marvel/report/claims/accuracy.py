@@ -340,8 +340,8 @@ CLAIMS = (
         "Section 4.2",
         "Again, MARVEL outperforms other baselines.",
         "In nine of ten settings other than 80 % noise, the better of MARVEL and MARVEL+ is at least as accurate "
-        "as every other method of the tables that was run, cross entropy and SCE at least. (The oracle is no baseline, and "
-        "methods that the paper does not have, such as ELR, are not counted.)",
+        "as every other method of the tables that was run, cross entropy and SCE at least. (The oracle is no "
+        "baseline, and methods that the paper does not have, such as ELR, are not counted.)",
         "MARVEL, MARVEL+, cross entropy and SCE in the settings of the CIFAR and ResNet-34 tables",
         consistently(MULTI, ("ce", "sce"), OTHERS),
         consistently_own(MULTI, ("ce", "sce"), OTHERS),
