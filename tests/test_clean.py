@@ -600,6 +600,25 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2 and "holds a run already" in shown.err
 
 
+def test_without_an_estimate_what_is_listed_is_said(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown = said(f"clean mine.npz {FLAGS} --top 9 --canaries 10", capsys)
+    assert code == 0, shown.err
+    assert "The 9 most suspect of" in shown.out and "look wrong" not in shown.out and "negative" not in shown.out
+    page = (arrays / "runs" / "mine-clean-s0" / "report.html").read_text(encoding="utf-8")
+    assert "<strong>9</strong> most suspect of" in page and "As many as were asked for" in page
+    code, shown = said(f"clean mine.npz {FLAGS} --canaries 10 --out runs/own", capsys)
+    assert code == 0, shown.err
+    assert "labels look wrong" in shown.out and "removed, or whose margins are negative on average" in shown.out
+
+
+def test_data_known_by_its_name_gets_a_report_and_nothing_to_review(
+    arrays: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = said("clean digits --epochs 2 --canaries 0 --top 3 --out runs/known", capsys)
+    assert code == 0, shown.err
+    assert (arrays / "runs" / "known" / "report.html").exists() and "marvel review" not in shown.out
+
+
 def test_how_a_table_was_read_is_said_before_the_training(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = blobs(300)
     cells = [f"{x[0]:.3f},{x[1]:.3f},{'' if k == 7 else int(y)}" for k, (x, y) in enumerate(zip(data.x, data.y))]
@@ -619,7 +638,7 @@ def test_how_a_table_was_read_is_said_before_the_training(arrays: Path, capsys: 
         ("clean mine.npz --canaries 0.5", "too many"),
         ("clean mine.npz --precision 2", "precision is the share"),
         ("clean mine.npz --precision 0.9 --top 4", "give one of them"),
-        ("clean mine.npz --canaries 10 --precision 0.9", "50 canaries"),
+        ("clean mine.npz --canaries 10 --precision 0.9", "50 canaries on, and there are 10: add --canaries 50; or"),
         ("clean mine.npz --wiat 3", "did you mean '--wait'"),
         ("clean nowhere", "no dataset 'nowhere', nor a file or folder of that name. Known"),
         ("clean", "Missing argument"),

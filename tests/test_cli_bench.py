@@ -147,7 +147,8 @@ def test_failures_stop_no_other_and_the_code_says_so(capsys: pytest.CaptureFixtu
     assert bench() == 1
     said = capsys.readouterr()
     assert done() == ALL and len(failures(Path("results/mine.jsonl"))) == 2
-    assert "4 runs done, 2 failed." in said.out
+    assert "4 runs done, 2 failed. The records are in results/mine.jsonl. The reasons are in" in said.out
+    assert said.out.rstrip().endswith("results/mine.failed.jsonl.")
     assert sum("failed for the same reason" in line for line in said.err.splitlines()) == 1
     assert said.err.splitlines()[-1].startswith("marvel: npcl must be told the noise rate")
     assert said.err.splitlines()[-1].endswith("(2 runs, the first: toy.npz, npcl, seed 0)")

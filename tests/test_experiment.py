@@ -84,6 +84,7 @@ def test_a_grid_without_axes_is_one_setting(tmp_path: Path) -> None:
         ("[grid]\nepoch = [1]\n", "no setting 'epoch'; did you mean 'epochs'"),
         ('[grid]\nmethod = ["mravel"]\n', "no method 'mravel'; did you mean 'marvel'"),
         ("seeds = 3\n", "seeds should be a list of whole numbers"),
+        ('measures = ["test_acc"]\n', "no measure 'test_acc'; did you mean 'test_accuracy'"),
         ("seeds = [-1]\n", "seeds should be a list of whole numbers"),
         ("seeds = [", "is not a TOML file"),
     ],

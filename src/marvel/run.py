@@ -139,7 +139,9 @@ class Run:
         if before is not None and not (isinstance(before.get("config"), dict) and isinstance(before.get("data"), dict)):
             raise FolderError(f"{folder.path} holds a config.json that is not of a run: name another folder")
         if before is not None and not resume:
-            raise FolderError(f"{folder.path} holds a run already: add --resume to go on, or name another folder")
+            raise FolderError(
+                f"{folder.path} holds a run already: add --resume (resume=True) to go on, or name another folder"
+            )
         if before is not None:
             for key, old in before["config"].items():
                 new = now["config"].get(key)

@@ -140,8 +140,7 @@ def timed(run: CleanRun, expect: Callable[[float], None] | None) -> Iterator[Epo
 
 
 def write_report(folder: RunFolder) -> Path | None:
-    """report.html, of data that can be shown."""
+    """report.html, where there is something to report."""
     from marvel.report.page import write_page
 
-    found = folder.found
-    return None if found is None or found["origin"] is None else write_page(folder)
+    return None if folder.found is None else write_page(folder)

@@ -113,6 +113,7 @@ class Findings:
         seconds: float | None = None,
         *,
         canaries: int = 0,
+        top: int | None = None,
         estimate: Facts | None = None,
         curve: Sequence[Facts] = (),
         warnings: Sequence[str] = (),
@@ -124,6 +125,7 @@ class Findings:
             "n": len(self.columns["given"]),
             "set_aside": [asdict(one) for one in set_aside],
             "canaries": canaries,
+            "top": top,
             "found": {
                 "flagged": int(self.columns["flagged"].sum()),
                 "removed": int((self.columns["removed_at"] > 0).sum()),

@@ -59,9 +59,11 @@ class CleanRun(Run):
 
     def labels(self) -> torch.Tensor:
         if self.precision is not None and len(self.canaries) < CLAIM:
+            enough = UTMOST * len(self.data) >= CLAIM
+            instead = f"add --canaries {CLAIM}" if enough else f"{CLAIM / UTMOST:.0f} labels have room for as many"
             raise InvalidInput(
                 f"precision {self.precision:g} can only be promised from {CLAIM} canaries on, and there are "
-                f"{len(self.canaries)}: leave it out, or say how many with --top 100"
+                f"{len(self.canaries)}: {instead}; or say how many to list, with --top 100"
             )
         return torch.from_numpy(self.canaries.planted(self.given))
 
@@ -160,6 +162,7 @@ class CleanRun(Run):
             self.data.set_aside,
             self.trainer.seconds,
             canaries=len(self.canaries),
+            top=self.judgement.top,
             estimate=self.judgement.claimed(),
             curve=[] if estimate is None else curve(estimate.chance),
             warnings=[*findings.warnings(), *self.warnings()],
@@ -173,7 +176,8 @@ class CleanRun(Run):
         if not planted and not by_default:
             asked = f"; --canaries {CLAIM} does" if UTMOST * len(self.data) >= CLAIM else ""
             few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked{asked}"
-        return [f"{few}. Nothing is claimed about how many labels are wrong, and the list is what the method removed"]
+        listed = " The list is of those that were removed, or whose margins are negative on average"
+        return [f"{few}. Nothing is claimed about how many labels are wrong.{'' if self.judgement.top else listed}"]
 
     # ------------------------------------------------------------ files
 

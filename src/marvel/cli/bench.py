@@ -324,7 +324,13 @@ def _by_reason(board: Board) -> dict[str, str]:
 
 
 def _in_all(asked: int, before: int, board: Board, unfinished: int, files: Sequence[Path]) -> str:
+    from marvel.results import beside as failures_beside
+
     said = f"{len(board.done)} runs done" + (f", {len(board.failed)} failed" if board.failed else "")
     said += f", {unfinished} left: the same command goes on" if unfinished else ""
     said += f"; {before} of {asked} were done before" if before else ""
-    return f"{said}. The records are in {' and '.join(map(str, files))}."
+    told = [("records", [file for file in files if file.exists()])]
+    told.append(("reasons", [file for file in map(failures_beside, files) if board.failed and file.exists()]))
+    return " ".join(
+        [f"{said}.", *(f"The {what} are in {' and '.join(map(str, where))}." for what, where in told if where)]
+    )

@@ -47,7 +47,10 @@ def clean(
         Path | None, typer.Option(help="Settings from a TOML file; flags override it.", metavar="FILE.toml")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder; its settings need not be repeated.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in the folder; its settings, but for DATA, need not be repeated."
+        ),
     ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
@@ -164,9 +167,10 @@ def _time(seconds: float) -> str:
 def _summary(found: "Cleaned") -> None:
     facts, estimate = found.found["found"], found.estimate
     if estimate is None:
-        typer.echo(
-            f"{facts['flagged']:,} of {found.found['n']:,} labels look wrong. How many really are is not estimated."
-        )
+        listed = f"{facts['flagged']:,} of {found.found['n']:,} labels look wrong"
+        if found.found["top"] is not None:
+            listed = f"The {facts['flagged']:,} most suspect of {found.found['n']:,} labels are listed"
+        typer.echo(f"{listed}. How many really are wrong is not estimated.")
     else:
         wrong = estimate["wrong"]
         typer.echo(
@@ -191,7 +195,7 @@ def _summary(found: "Cleaned") -> None:
     assert found.folder is not None
     report = f", the report {found.report}" if found.report is not None else ""
     typer.echo(f"The list is {found.folder / 'issues.csv'}{report} ({found.found['seconds']:.0f} s).")
-    if facts["flagged"]:
+    if facts["flagged"] and found.found["origin"] is not None:
         typer.echo(f"Next: marvel review {shlex.quote(str(found.folder))}")
 
 

@@ -49,7 +49,9 @@ def review(
     if config is None:
         raise FolderError(f"there is no run in {run}: name the folder that clean or train wrote")
     if instances is None:
-        raise FolderError(f"{run} is not a run on your own data: marvel clean DATA --out FOLDER makes one")
+        raise FolderError(
+            f"{run} is a run on data that is known by its name: marvel review is for files and folders of your own"
+        )
     with Decisions(folder.decisions_file, of=config["data"]["fingerprint"]) as decisions:
         if decisions.restored is not None:
             typer.echo(

@@ -193,7 +193,8 @@ def _pixels(image: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
 
 
-def _as_made(batch: Tensor) -> Tensor:
+def _as_made(batch: Any) -> Any:
+    """What `__getitems__` gives is a batch already."""
     return batch
 
 

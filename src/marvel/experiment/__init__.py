@@ -15,6 +15,21 @@ from marvel.data import DATASETS
 from marvel.paper import PaperNumber, paper_number
 from marvel.presets import PRESETS
 
+MEASURES = {
+    "test_accuracy": "test accuracy",
+    "memorisation_ratio": "memorisation ratio",
+    "label_precision": "label precision",
+    "label_recall": "label recall",
+    "detection_precision": "detection precision",
+    "detection_recall": "detection recall",
+    "detection_f1": "detection F1",
+    "detection_auroc": "detection AUROC",
+    "detection_ap": "detection AP",
+    "detection_best_f1": "best detection F1",
+    "suggestion_accuracy": "suggestions right",
+}
+"""What can be shown of a run: shares, of its final numbers."""
+
 
 @dataclass(frozen=True)
 class Cell:

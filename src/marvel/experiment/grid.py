@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from marvel.config import Config, as_plain, config_from, read_config
-from marvel.errors import InvalidInput, UnknownName
-from marvel.experiment import Cell, Experiment
+from marvel.errors import InvalidInput, UnknownName, pick
+from marvel.experiment import MEASURES, Cell, Experiment
 
 PARTS = ("title", "seeds", "measures", "settings", "grid", "options")
 
@@ -52,6 +52,8 @@ def read_grid(path: Path) -> Experiment:
     if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise InvalidInput(f"{path}: seeds should be a list of whole numbers, got {seeds!r}")
     measures = tuple(content.get("measures", Experiment.measures))
+    for measure in measures:
+        pick("measure", str(measure), MEASURES)
     headings = ("data", ", ".join(axes) or "setting", "method")
     return Experiment(path.stem, str(content.get("title", path.stem)), tuple(cells), tuple(seeds), measures, headings)
 

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marvel.distributed import processes
 from marvel.errors import InvalidInput
 from marvel.method import Method, Outputs
 
@@ -55,4 +54,4 @@ class ELR(Method):
 
     @property
     def of_costs(self) -> bool:
-        return processes() == 1
+        return True

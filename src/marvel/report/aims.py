@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from marvel.experiment import Experiment
-from marvel.report.compared import MEASURES, compare
+from marvel.experiment import MEASURES, Experiment
+from marvel.report.compared import compare
 from marvel.report.sheet import markdown_table
 from marvel.report.words import NOT_RUN, NOTHING, mean
 

@@ -7,27 +7,13 @@ from statistics import fmean, stdev
 from typing import Any
 
 from marvel.config import as_plain
-from marvel.experiment import Cell, Experiment
+from marvel.experiment import MEASURES, Cell, Experiment
 from marvel.paper import PaperNumber, Verdict, verdict
 from marvel.report.sheet import Sheet
 from marvel.report.words import NOT_RUN, NOTHING, judgement, mean, paper_mean
 from marvel.results import identity, identity_of, whatever_seed
 from marvel.runs import Facts
 
-MEASURES = {
-    "test_accuracy": "test accuracy",
-    "memorisation_ratio": "memorisation ratio",
-    "label_precision": "label precision",
-    "label_recall": "label recall",
-    "detection_precision": "detection precision",
-    "detection_recall": "detection recall",
-    "detection_f1": "detection F1",
-    "detection_auroc": "detection AUROC",
-    "detection_ap": "detection AP",
-    "detection_best_f1": "best detection F1",
-    "suggestion_accuracy": "suggestions right",
-}
-"""What can be shown of a run: shares, of its final numbers."""
 NOT_TUNED = "not tuned"
 """The note of a cell whose parameters the paper tuned, and we did not yet."""
 
