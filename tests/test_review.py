@@ -456,9 +456,7 @@ def test_mistakes_with_the_command(
         main([verb, str(path)])
     said = capsys.readouterr()
     assert done.value.code == 2 and said.out == "" and said.err.count("\n") == 1
-    assert re.search("holds no finished run|is known by its name|Not a directory|there is no run", said.err), (
-        said.err
-    )
+    assert re.search("holds no finished run|is known by its name|Not a directory|there is no run", said.err), said.err
 
 
 @pytest.fixture
