@@ -1,6 +1,6 @@
 """Which batch did the paper take for its binary problems? Its text does not say: four readings.
 
-    marvel bench binary-batch --seeds 0              about an hour of one H200, and runs of Tables 1 and 2
+    marvel bench binary-batch --seeds 0              about 67 minutes of one H200, and runs of Tables 1 and 2
     marvel bench binary-batch --only data=aquatic-fish --seeds 0      a fifth of that
     marvel report binary-batch
 

@@ -1,6 +1,6 @@
 """Which learning rate did the paper's cross entropy begin with on its binary problems? Its text gives MARVEL's alone.
 
-    marvel bench binary-rate --seeds 0               about 12 minutes of one H200, and runs of Tables 1 and 2
+    marvel bench binary-rate --seeds 0               about 15 minutes of one H200, and runs of Tables 1 and 2
     marvel report binary-rate
 
 "For MARVEL, the initial learning rate is 0.01": for the others nothing is said. With 0.01 cross entropy memorises

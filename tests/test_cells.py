@@ -64,7 +64,7 @@ def test_resnet34_is_a_cell_of_its_own() -> None:
         Cell("cifar10", "symmetric", (0.4,), "marvel", "resnet34"),
     )
     runs = Runs([paper_record(small, 1), paper_record(large, 2)])
-    assert seeds(runs, large) == [2]
+    assert seeds(runs, large) == [2] and seeds(runs, small) == [1]
     assert paper_record(large)["config"]["options"] == {"wait": 4, "warmup": 40}
 
 

@@ -419,6 +419,8 @@ def test_tune_prints_trials_and_the_command_that_trains_with_the_best(marvel: Ru
     again = marvel("tune", "--out", "t", "--resume", "--json")
     found = json.loads(again.out)
     assert again.err == "" and [trial["point"]["q"] for trial in found["trials"]] == [0.2, 0.6]
+    setting = ("tune", *NOISY, "--method", "gce", "--try", "lr=0.1,0.2", "--save", "tuned.json")
+    fails(marvel(*setting), "--save keeps parameters of the method, and lr is a setting")
     (entry,) = json.loads((tmp_path / "tuned.json").read_text())
     assert entry["options"] == found["best"]["point"] and entry["method"] == "gce" and entry["rate"] == 0.4
 
@@ -434,6 +436,10 @@ def test_tune_reads_a_run(marvel: Run) -> None:
     marvel(*trained, "--epochs", "6", "--warmup", "1", "--wait", "2", "--out", "m")
     fails(marvel("tune", "m", "--replay", "wait=2..4"), "m removed", "with --until 3")
     assert marvel("tune", "m", "--replay", "wait=2", "--until", "3").code == 0
+    fails(marvel("tune", "ce", "--until", "3"), "has 3 epochs, and a curve is read from 5 on")
+    fails(marvel("tune", "ce", "--foo", "3"), "--foo means something with --replay only")
+    fails(marvel("tune", "ce", "--folds", "3"), "--folds is of a search, and RUN is only read")
+    fails(marvel("tune", "ce", "--lr", "0.1"), "--lr is of a search, and RUN is only read")
     fails(marvel("tune", "ce", "--replay", "q=2"), "no flag '--q'")
     fails(marvel("tune", "ce", "--replay", "lr=0.1"), "waits and warm-ups can be replayed")
     fails(marvel("tune", "ce", "--replay", "wait=auto"), "wait is a number of epochs here, got 'auto'")

@@ -211,7 +211,8 @@ def test_the_tables_share_what_is_the_same_run() -> None:
     assert len(runs["control"] - cifar) == 12
     binary = runs["binary-symmetric"] | runs["binary-asymmetric"]
     assert len(runs["boot-network"] & binary) == 48
-    assert len(runs["binary-batch"]) == 3 * 72 and len(runs["binary-batch"] & binary) == 72
+    assert len(runs["binary-batch"]) == 4 * 96 and len(runs["binary-batch"] & binary) == 96
+    assert len(runs["binary-rate"]) == 3 * 32 and len(runs["binary-rate"] & binary) == 32
 
 
 def test_the_control_is_cross_entropy_on_marvels_schedule() -> None:
@@ -263,7 +264,8 @@ def test_what_was_tuned_enters_the_grid_and_what_was_not_is_marked(tmp_path: Pat
 def test_the_commands_that_tune_name_the_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     program = runpy.run_path(str(ROOT / "experiments" / "tune_binary.py"))
-    left = program["left"]()
+    assert len(program["left"](5)) == 64  # none has all folds
+    left = program["left"](1)
     untuned = [c for name in TABLES[:2] for c in EXPERIMENTS[name].cells if c.note == NOT_TUNED]
     assert [identity(config) for config in left] == [identity(cell.config) for cell in untuned]
     for config in left:
@@ -316,5 +318,6 @@ def _before(name: str) -> tuple[str, ...]:
         "wait": ("cifar-symmetric", "cifar-asymmetric"),
         "control": ("cifar-symmetric", "cifar-asymmetric"),
         "boot-network": ("binary-symmetric", "binary-asymmetric"),
+        "binary-rate": ("binary-symmetric", "binary-asymmetric"),
         "binary-batch": ("binary-symmetric", "binary-asymmetric"),
     }.get(name, ())

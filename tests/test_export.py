@@ -382,6 +382,22 @@ def test_test_sets_come_along_and_what_is_aside_can_be_kept(photos: Path, tmp_pa
     assert again.test_y is not None and len(again) == 11
 
 
+def test_classes_of_folders_keep_their_names_in_all_parts(tmp_path: Path) -> None:
+    names = ["a\u200cb", "c\\d", "dog"]
+    for part in ("train", "test"):
+        for number, name in enumerate(names):
+            (tmp_path / "in" / part / name).mkdir(parents=True)
+            for k in range(4):
+                Image.new("RGB", (8, 8), (60 * k, 90 * number, 0)).save(tmp_path / "in" / part / name / f"{k}.png")
+    folder = small(tmp_path / "in", tmp_path / "run")
+    decide(folder, **{"train/dog/1.png": ("choose", names[0])})
+    export(folder, tmp_path / "out")
+    again = datasets.load(str(tmp_path / "out"))
+    assert (
+        set(again.classes) == set(names) and len(again) == 12 and again.test_y is not None and len(again.test_y) == 12
+    )
+
+
 def test_a_class_may_become_empty_and_new_files_stay(photos: Path, tmp_path: Path) -> None:
     folder = small(photos, tmp_path / "run")
     ids = [id for id in folder.instances()["id"].tolist() if id.startswith("dog/")]
@@ -494,6 +510,57 @@ def test_labels_in_another_file_keep_its_format(tmp_path: Path, name: str) -> No
     kept = np.delete(np.arange(30), 4)
     assert np.array_equal(again.x, x[kept].astype(np.float32))
     assert [again.classes[k] for k in again.y] == np.where(np.arange(30) == 3, "ash", y)[kept].tolist()
+
+
+def apart(tmp_path: Path, y: Any, name: str) -> Path:
+    """Instances in in/x.npy, and thirty labels in a file of that name."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "x.npy", RNG.normal(size=(30, 4)))
+    path = tmp_path / "in" / name
+    if path.suffix == ".npz":
+        np.savez(path, y=y, names=np.arange(30), more=np.zeros(3))
+    elif path.suffix == ".npy":
+        np.save(path, y)
+    else:
+        path.write_text("file,label\n" + "".join(f"f{k},{label}\n" for k, label in enumerate(y)))
+    return path
+
+
+def test_labels_in_a_table_of_several_columns(tmp_path: Path) -> None:
+    labels = apart(tmp_path, np.array(["ash", "oak"])[np.arange(30) % 2], "y.csv")
+    folder = run_on(tmp_path / "in" / "x.npy", tmp_path / "run", labels=str(labels))
+    decide(folder, **{"3": ("choose", "ash")})
+    export(folder, tmp_path / "out")
+    assert lines(tmp_path / "out" / "y.csv")[0] == ["file", "label", "label_corrected"]
+    assert lines(tmp_path / "out" / "y.csv")[4] == ["f3", "oak", "ash"]
+
+
+def test_arrays_beside_the_labels_lose_the_same_instances(tmp_path: Path) -> None:
+    labels = apart(tmp_path, np.array(["ash", "oak"])[np.arange(30) % 2], "y.npz")
+    folder = run_on(tmp_path / "in" / "x.npy", tmp_path / "run", labels=str(labels))
+    decide(folder, **{"4": ("aside", None)})
+    export(folder, tmp_path / "out")
+    with np.load(tmp_path / "out" / "y.npz") as new:
+        assert new["names"].tolist() == [k for k in range(30) if k != 4] and len(new["y"]) == len(new["y_given"]) == 29
+        assert len(new["more"]) == 3
+    export(folder, tmp_path / "kept", keep_aside=True)
+    again = datasets.load(str(tmp_path / "kept" / "x.npy"), labels=str(tmp_path / "kept" / "y.npz"))
+    assert len(again) == 29 and [one.row for one in again.set_aside] == [4]
+
+
+def test_numbers_cannot_be_marked_and_two_files_of_one_name_not_be_in_one_folder(tmp_path: Path) -> None:
+    labels = apart(tmp_path, np.arange(30) % 2, "y.npy")
+    folder = run_on(tmp_path / "in" / "x.npy", tmp_path / "run", labels=str(labels))
+    decide(folder, **{"4": ("aside", None)})
+    with pytest.raises(InvalidInput, match="cannot say that they are set aside"):
+        export(folder, tmp_path / "out", keep_aside=True)
+    (tmp_path / "labels").mkdir()
+    shutil.copy(labels, tmp_path / "labels" / "x.npy")
+    folder = run_on(tmp_path / "in" / "x.npy", tmp_path / "other", labels=str(tmp_path / "labels" / "x.npy"))
+    decide(folder, **{"4": ("aside", None)})
+    with pytest.raises(InvalidInput, match="have one name"):
+        export(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 # ---------------------------------------------------------------------------------------------- Hugging Face
@@ -651,11 +718,17 @@ def drop_rows(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:300].rsplit(b"\r\n", 1)[0])
 
 
+def swap_rows(path: Path) -> None:
+    """Two of one class: the labels are as they were."""
+    text = path.read_bytes().replace(b"i8;", b"i?;", 1).replace(b"i10;", b"i8;", 1)
+    path.write_bytes(text.replace(b"i?;", b"i10;", 1))
+
+
 def rename_label(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"kind", b"kin", 1))
 
 
-@pytest.mark.parametrize("change", [change_label, drop_rows, rename_label, Path.unlink])
+@pytest.mark.parametrize("change", [change_label, drop_rows, swap_rows, rename_label, Path.unlink])
 def test_a_source_that_changed_since_is_refused(table: Path, tmp_path: Path, change: Callable[[Path], None]) -> None:
     folder = run_on(table, tmp_path / "run", **SETTINGS)
     decide(folder, i9=("accept", "cat"))

@@ -315,3 +315,21 @@ def test_two_processes_are_one(tmp_path: Path) -> None:
         for key, tensor in expected.items():
             same = {"rtol": 1e-4, "atol": 1e-4} if tensor.is_floating_point() else {"rtol": 0, "atol": 0}
             torch.testing.assert_close(found["state"][key], tensor, equal_nan=True, msg=f"{name}: {key}", **same)
+
+
+def test_a_new_model_begins_with_a_criterion_that_knows_nothing(tmp_path: Path) -> None:
+    criterion = Marvel(N, 2, EPOCHS, warmup=1, wait=2)
+    arguments = TrainingArguments(
+        str(tmp_path), per_device_train_batch_size=BATCH, report_to="none", use_cpu=True, disable_tqdm=True,
+        logging_strategy="no", save_strategy="no", num_train_epochs=EPOCHS, seed=1, dataloader_pin_memory=False,
+        learning_rate=0.01,
+    )  # fmt: skip
+    parts = {"train_dataset": texts(), "data_collator": strict_collator}
+    trainer = MarvelTrainer(model_init=bert, args=arguments, criterion=criterion, **parts)
+    trainer.train()
+    first = {name: tensor.clone() for name, tensor in criterion.remembered().items()}
+    trainer.train()
+    assert criterion.epoch == EPOCHS + 1
+    assert criterion.removed.any()
+    for name, tensor in criterion.remembered().items():
+        torch.testing.assert_close(tensor, first[name], equal_nan=True, msg=name)

@@ -137,6 +137,16 @@ def test_it_is_the_plain_loop(pl: Any, kind: type[Marvel]) -> None:
     assert "training_step" not in vars(net) and not net.criterion._forward_pre_hooks
 
 
+def test_tuners_train_before_it_starts(pl: Any, tmp_path: Path) -> None:
+    net = module(pl, criterion_of())
+    net.configure_optimizers = lambda: torch.optim.SGD(net.parameters(), lr=getattr(net, "lr", 0.05))
+    net.lr = 0.05
+    finder = pl.callbacks.LearningRateFinder(num_training_steps=5)
+    callbacks = MarvelCallback(feed_index=True), finder
+    trainer(pl, *callbacks, enable_checkpointing=True, default_root_dir=tmp_path).fit(net, loader(), validation())
+    assert net.criterion.epoch == EPOCHS + 1 and "training_step" not in vars(net)
+
+
 def test_the_index_said_by_the_module_itself(pl: Any) -> None:
     """A criterion outside the module, in the callback's care."""
     criterion = criterion_of()

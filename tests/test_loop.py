@@ -24,7 +24,7 @@ from marvel.loop.dataset import read_own
 from marvel.loop.looks import look_of, looks_of
 from marvel.method import Method
 from marvel.report.page import render, shown
-from marvel.review.decisions import Decisions
+from marvel.review.decisions import Change, Decisions
 from marvel.review.server import TOKEN, create_app
 from marvel.runs import RunFolder
 from toy import FEATURES, network, problem
@@ -495,3 +495,22 @@ def test_settings_are_plain_json(criterion: Method, tmp_path: Path) -> None:
     saved = save_run(tmp_path / "run", criterion, (X, Y), settings={"network": network, "layers": (1, 2)})
     config = json.loads((saved.folder / "config.json").read_text())["config"]
     assert config == {"data": "run", "method": "marvel", "epochs": EPOCHS, "network": "toy.network", "layers": [1, 2]}
+
+
+def test_decisions_on_other_data_are_not_exported(criterion: Method, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    save_run(folder.path, criterion, TensorDataset(X, Y))
+    assert folder.config is not None
+    with Decisions(folder.decisions_file, of=folder.config["data"]["fingerprint"]) as decisions:
+        decisions.decide([Change(3, "aside", None)], "me")
+    export(folder, tmp_path / "out")
+    save_run(folder.path, criterion, TensorDataset(X, (Y + 1) % 3), replace=True)
+    with pytest.raises(FolderError, match="holds decisions on other data"):
+        export(folder, tmp_path / "again")
+
+
+def test_labels_that_look_like_formulas_are_exported_as_they_are(criterion: Method, tmp_path: Path) -> None:
+    saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y), classes=["-1", "+1", "=x"])
+    export(saved.folder, tmp_path / "out", accept_all=True)
+    found = pandas.read_csv(tmp_path / "out" / "labels.csv", dtype=str)
+    assert set(found["label"]) == {"-1", "+1", "=x"}

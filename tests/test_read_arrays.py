@@ -136,3 +136,14 @@ def test_one_class_and_too_many_are_refused(tmp_path: Path) -> None:
         datasets.load(saved(tmp_path / "a.npz", x=X, y=np.zeros(30, int)))
     with pytest.raises(DataError, match="30 different labels for 30 instances are no classes"):
         datasets.load(saved(tmp_path / "a.npz", x=X, y=np.arange(30)))
+
+
+def test_a_blank_line_of_a_label_file_is_an_instance_without_a_label(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 3)))
+    labels = ["cat" if k % 2 else "dog" for k in range(40)]
+    labels[20] = ""
+    for heading, end in (("label\n", ""), ("", ""), ("label\n", "\n\n")):
+        (tmp_path / "y.csv").write_text(heading + "\n".join(labels) + end)
+        data = datasets.load(str(tmp_path / "x.npy"), labels=str(tmp_path / "y.csv"))
+        assert data.classes == ("cat", "dog") and [one.row for one in data.set_aside] == [20]
+        assert [data.classes[y] for y in data.y] == [label for label in labels if label]

@@ -478,3 +478,15 @@ def test_an_old_checkpoint_that_a_kill_left_is_swept(tmp_path: Path) -> None:
         path.write_bytes(content)  # killed before it was removed
     folder.sweep()
     assert {path.stem for path in (folder.path / "checkpoint").iterdir()} == {"0002", "0003"}
+
+
+def test_what_is_blanked_is_blanked_in_the_stages_too(tmp_path: Path) -> None:
+    folder, ones = RunFolder(tmp_path), torch.ones(4)
+    stage = RunFolder(tmp_path / "round1")
+    (tmp_path / "round1" / "checkpoint").mkdir(parents=True)
+    for one in (folder, stage):
+        one.write_ledger(1, ones, ones, ones.bool())
+    folder.blank_ledger([1, 2])
+    for one in (folder, stage):
+        ((_, kept),) = one.ledger()
+        assert kept["margin"].isnan().tolist() == kept["weight"].isnan().tolist() == [False, True, True, False]

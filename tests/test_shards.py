@@ -101,6 +101,35 @@ def test_larger_images_are_made_smaller_and_others_left_alone(photos, tmp_path):
     assert np.abs(mean - (200, 30, 30)).max() < 3
 
 
+def test_an_interrupted_repair_is_not_whole(photos, shards):
+    for number in (1, 2):
+        (shards / f"train-{number:05d}.arrow").unlink()
+
+    def stop(what: str, done: int, total: int) -> None:
+        if done == 18:  # in the midst of the second to be written again
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(datasets.listing(str(photos)), shards, rows=8, watch=stop)
+    with pytest.raises(DataError, match="a preparation that was interrupted"):
+        datasets.load(str(shards))
+
+
+def test_an_unreadable_test_image_is_no_row_of_the_training_part(photos, tmp_path):
+    broken = sorted((photos / "test").rglob("*.jpg"))[2]
+    broken.write_bytes(b"no image")
+    prepare(datasets.listing(str(photos)), tmp_path / "out", rows=8)
+    (aside,) = datasets.load(str(tmp_path / "out")).set_aside
+    assert aside.id.endswith(broken.name) and aside.row is None
+
+
+def test_a_shard_lies_beside_its_list(shards):
+    path = shards / "shards.json"
+    path.write_text(path.read_text().replace('"train-00000.arrow"', '"../train-00000.arrow"'))
+    with pytest.raises(DataError, match="does not lie beside it"):
+        datasets.load(str(shards))
+
+
 def test_an_interrupted_preparation_goes_on(photos, tmp_path):
     listing, out = datasets.listing(str(photos)), tmp_path / "out"
 

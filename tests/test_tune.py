@@ -19,7 +19,7 @@ from marvel.errors import FolderError, InvalidInput, MissingExtra, NonFinite, Un
 from marvel.methods import METHODS
 from marvel.run import corrupt, train
 from marvel.tune import search
-from marvel.tune.folds import Folds, deal
+from marvel.tune.folds import Folds, deal, hold
 from marvel.tune.search import Tuned, finer, train_command, tune
 from marvel.tune.space import Span, points, read_space, usual_space, with_values
 from marvel.tune.trials import Study, Trial
@@ -112,6 +112,9 @@ def resolved(data: str, noise: str, rate: float, method: str, network: str = "re
         (resolved("cifar10", "symmetric", 0.4, "marvel+"), {"wait": (6, 7, 8, 9, 10)}),
         # "An exception is CIFAR-10 with symmetric 80% noise [...] the same set as that of MARVEL"
         (resolved("cifar10", "symmetric", 0.8, "marvel+"), {"wait": (10, 14, 18, 22, 26)}),
+        (resolved("cifar100", "symmetric", 0.8, "marvel+", epochs=150), {"wait": (17, 18, 19, 20, 21)}),
+        (resolved("webvision50", "none", 0.0, "marvel", "resnet50", 160), {"wait": (18, 30, 42, 54, 66)}),
+        (resolved("clothing100k", "none", 0.0, "marvel", "resnet50", 160), {"wait": (12, 24, 36, 48)}),
         # Of other data, around what "auto" takes: 60 / 15.
         (resolved("mine.npz", "none", 0.0, "marvel", epochs=60), {"wait": (2, 3, 4, 5, 6)}),
         (resolved("mine.npz", "none", 0.0, "marvel+", epochs=60), {"wait": (2, 3, 4, 5, 6)}),
@@ -199,6 +202,15 @@ def test_data_in_a_file_is_dealt_into_folds_as_it_is(tmp_path: Path) -> None:
     np.savez(tmp_path / "toy.npz", x=data.x.numpy(), kind=data.y.numpy())
     found = tune(settings(data=str(tmp_path / "toy.npz"), label="kind"), Q, folds=2)
     assert found.trials == tune(settings(), Q, folds=2, data=data).trials
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.3, 0.45, 0.5])
+def test_the_share_that_is_held_out_is_the_one_asked_for(share: float) -> None:
+    labels = np.repeat(np.arange(4), 50)
+    held = hold(labels, share, seed=3) == 0
+    assert abs(held.sum() - 200 * share) <= 1
+    assert all(abs(held[labels == c].sum() - 50 * share) <= 1 for c in range(4))
+    assert np.array_equal(hold(labels, 0.25, seed=3) == 0, deal(labels, 4, seed=3) == 0)
 
 
 def test_one_fold_is_one_of_five_and_a_hold_out_one_of_four() -> None:

@@ -118,7 +118,7 @@ def prepare(
     settings: dict[str, Any] = {"rows": rows, "short_side": short_side, "quality": quality if short_side else None}
     manifest = _begin(listing, out, settings)
     done = {shard.file: shard for shard in manifest.shards if _is_there(out, shard)}
-    manifest = replace(manifest, shards=tuple(done.values()))
+    manifest = replace(manifest, shards=tuple(done.values()), complete=False)
     kept, total = len(done), sum(map(len, listing.parts.values()))
     for left in out.glob(f".*{SUFFIX}.part"):
         left.unlink()

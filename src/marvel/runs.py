@@ -247,13 +247,15 @@ class RunFolder:
         write_atomically(self.path / "ledger" / f"{epoch:04d}.safetensors", content)
 
     def blank_ledger(self, rows: Any) -> None:
-        """Forget the margins and weights of some instances, in every epoch kept."""
+        """Forget the margins and weights of some instances, in every epoch kept, here and in the stages."""
         chosen = torch.as_tensor(rows)
         for epoch, kept in list(self.ledger()) if len(chosen) else []:
             mask = ~kept["margin"].isnan()
             mask[chosen] = False
             kept["weight"][chosen] = torch.nan
             self.write_ledger(epoch, kept["margin"], kept["weight"], mask)
+        for stage in self._stages():
+            stage.blank_ledger(rows)
 
     def ledger(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """(epoch, {"margin", "weight"}) of every epoch kept."""

@@ -102,6 +102,20 @@ def tune(
     marvel tune runs/ce --replay wait=2..20
     """
     if run is not None:
+        searched: dict[str, Any] = {
+            "--try": tries,
+            "--by": by,
+            "--folds": folds,
+            "--share": share,
+            "--fine": fine,
+            "--around": around,
+        }
+        searched |= {"--trials": trials, "--width": width, "--config": config, "--out": out, "--save": save}
+        named = [name for name, value in (searched | flag_values(given)).items() if value is not None]
+        if named or resume:
+            raise InvalidInput(
+                f"{named[0] if named else '--resume'} is of a search, and RUN is only read: leave out one"
+            )
         _read_off(run, replay or (), until, context.args, as_json)
         return
     if replay or until is not None:
@@ -111,6 +125,8 @@ def tune(
     flags = flag_values({**given, "config": as_text(config)})
     with Progress(quiet) as progress:
         asked, settings, space = _asked(flags, context.args, out, resume, tries or ())
+        if save is not None and (known := [name for name in space or () if hasattr(settings, name)]):
+            raise InvalidInput(f"--save keeps parameters of the method, and {known[0]} is a setting: leave it out")
         told = {"by": by, "folds": folds, "share": share, "fine": fine, "trials": trials}
         asked |= {name: value for name, value in told.items() if value is not None}
 
@@ -229,7 +245,9 @@ def _read_off(path: Path, replay: Sequence[str], until: int | None, words: Seque
     folder = RunFolder(path)
     if folder.config is None:
         raise FolderError(f"{path} is no run folder: there is no config.json in it")
-    told: dict[str, Any] = {"folder": str(path), "warmup": _warmups(folder)}
+    if words and not replay:
+        raise InvalidInput(f"{words[0]} means something with --replay only: marvel tune RUN --replay wait=2..20")
+    told: dict[str, Any] = {"folder": str(path), "warmup": _warmups(folder, None if replay else until)}
     if replay:
         told["replay"] = [one.facts() for one in _replay(folder, replay, until, words)]
     if as_json:
@@ -240,12 +258,12 @@ def _read_off(path: Path, replay: Sequence[str], until: int | None, words: Seque
         _show_replay(told["replay"])
 
 
-def _warmups(folder: "RunFolder") -> dict[str, int | None]:
-    """The warm-up that each way of reading the run's curves gives."""
+def _warmups(folder: "RunFolder", until: int | None) -> dict[str, int | None]:
+    """The warm-up that each way of reading the run's curves, up to an epoch, gives."""
     from marvel.warmup import SMOOTH, automatic, knee, peak
 
     assert folder.config is not None
-    config, lines = folder.config["config"], folder.metrics()
+    config, lines = folder.config["config"], folder.metrics()[:until]
     if len(lines) < SMOOTH:
         raise FolderError(f"{folder.path} has {len(lines)} epochs, and a curve is read from {SMOOTH} on")
     training = [line["train_accuracy"] for line in lines]

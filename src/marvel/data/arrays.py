@@ -94,37 +94,40 @@ def read_npy(path: Path, labels: str | None, label: str | None = None) -> Data:
         raise InvalidInput(f"{path} holds no labels: --labels FILE says where they are")
     file = Path(labels).expanduser()
     instances = open_npy(path)
-    y = read_label_file(file, label, len(instances))
-    origin = Origin("arrays", str(path.resolve()), label, labels=str(file.resolve()))
+    y, column = read_label_file(file, label, len(instances))
+    origin = Origin("arrays", str(path.resolve()), column, labels=str(file.resolve()))
     return _read(path, {}, instances, y, None, origin)
 
 
-def read_label_file(path: Path, label: str | None, n: int) -> Array:
-    """The labels of n instances."""
+def read_label_file(path: Path, label: str | None, n: int) -> tuple[Array, str | None]:
+    """The labels of n instances, and the array or column they are in, where there are several."""
     if not path.is_file():
         raise InvalidInput(f"no file of labels at {path}")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return open_npy(path)
+        return open_npy(path), None
     if suffix == ".npz":
         arrays = open_npz(path)
         name = labels_name(path, arrays, label)
         if name not in arrays:
             raise DataError(f"{path} has no array y: it has {', '.join(arrays)}")
-        return arrays[name]
+        return arrays[name], name
     if suffix == ".txt":
-        return np.array([line.strip() for line in read_csv(path).text.splitlines()])
+        return np.array([line.strip() for line in read_csv(path).text.splitlines()]), None
     from marvel.data.tables import PARQUETS, TEXTS, label_column, open_table
 
     if suffix not in (*TEXTS, *PARQUETS):
         raise InvalidInput(f"labels come from a .npy, .npz, .csv, .parquet or .txt file, given {path}")
     table = open_table(path)
     names = table.column_names
-    if label is None and len(names) == 1:
-        cells = table[names[0]].to_pylist()
-        # One label more than rows: there was no heading.
-        return _texts([names[0], *cells] if len(cells) == n - 1 else cells)
-    return _texts(table[label_column(str(path), names, label)[0]].to_pylist())
+    if label is None and len(names) == 1 and suffix in TEXTS:
+        # A blank line is an instance without a label; as many cells as instances: there is no heading.
+        cells = [record.cells[0] if record.cells else "" for record in read_csv(path).records()]
+        while len(cells) > n + 1 and not cells[-1]:
+            cells.pop()
+        return _texts(cells if len(cells) == n else cells[1:]), None
+    column = names[0] if label is None and len(names) == 1 else label_column(str(path), names, label)[0]
+    return _texts(table[column].to_pylist()), column
 
 
 def _texts(values: Sequence[object]) -> Array:

@@ -18,7 +18,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -118,6 +118,9 @@ def read_manifest(folder: Path) -> Manifest:
             raise DataError(f"{path} is of format {facts['format']}, and this version of Marvel reads {FORMAT}")
         aside = tuple((one.pop("part"), SetAside(**one)) for one in facts.pop("set_aside"))
         shards = tuple(Shard(**one) for one in facts.pop("shards"))
+        outside = [shard.file for shard in shards if Path(shard.file).name != shard.file]
+        if outside:
+            raise DataError(f"{path} names a shard that does not lie beside it: '{outside[0]}'")
         tuples: dict[str, Any] = {key: tuple(facts.pop(key)) for key in ("classes", "mean", "std", "notes")}
         return Manifest(**facts, **tuples, set_aside=aside, shards=shards)
     except FileNotFoundError:
@@ -407,7 +410,10 @@ def read_shards(
         test_y = torch.from_numpy(_in_order(test)[0])
     parts = ("train", manifest.test)
     lost = [SetAside(one.file, f"{one.reason} ({one.missing:,} instances)") for one in opened.faults]
-    set_aside = [one for part, one in manifest.set_aside if part in parts]
+    # Rows are those of the training part: export leaves them out.
+    set_aside = [
+        one if part == "train" else replace(one, row=None) for part, one in manifest.set_aside if part in parts
+    ]
     return Data(
         manifest.name,
         images,

@@ -80,7 +80,7 @@ def read_table(path: Path, options: Options) -> Data:
     label, notes = label_column(str(path), names, options.label)
     labels = number_labels(table[label].to_pylist())
     paths = _path_column(path, table, options.paths, label)
-    ids = _ids(path, table, options.id, paths)
+    ids = row_ids(path, table, options.id, paths)
     if options.columns is not None and paths is not None:
         raise InvalidInput(f"columns are for tables of features, and '{paths}' of {path} holds the paths of images")
     split = next((name for name in names if name.lower() == "split" and name != label), None)
@@ -190,7 +190,7 @@ def _names_images(column: Any) -> bool:
     return bool(texts) and len(texts) == len([c for c in cells if c != ""]) and named > len(texts) / 2
 
 
-def _ids(path: Path, table: Any, wanted: str | None, paths: str | None) -> list[str]:
+def row_ids(path: Path, table: Any, wanted: str | None, paths: str | None) -> list[str]:
     rows = [str(row) for row in range(table.num_rows)]
     if wanted is None and paths is None:
         return rows

@@ -14,7 +14,7 @@ from marvel.data.classes import class_name
 from marvel.data.csv_text import quoted
 from marvel.data.images import Watch
 from marvel.data.tables import PARQUETS, TEXTS, open_table
-from marvel.errors import FolderError
+from marvel.errors import FolderError, InvalidInput
 from marvel.export.decided import Decided
 from marvel.export.place import Written
 from marvel.export.tables import corrected_table
@@ -34,6 +34,8 @@ def write_arrays(what: Decided, place: Path, keep_aside: bool, link: str, watch:
         raise FolderError(f"{source} has changed since the run: it has the arrays {', '.join(arrays)}")
     given = arrays[y]
     what.check_rows(len(given))
+    if what.origin.id is not None and what.origin.id in arrays:
+        what.check_ids([str(value) for value in arrays[what.origin.id].tolist()])
     kept = _kept(what, len(given), keep_aside)
     corrected = _corrected(what, given, arrays.get("classes"))
     written = dict(arrays)
@@ -54,6 +56,10 @@ def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_asi
     what.check_rows(len(x))
     kept = _kept(what, len(x), keep_aside)
     n = len([row for row in kept.tolist() if row in what.corrected])
+    if labels.name == source.name:
+        raise InvalidInput(
+            f"{source} and {labels} have one name, and an export is one folder: rename one, and run again"
+        )
     write_atomically(place / source.name, _npy(x[kept]))
     suffix, target = labels.suffix.lower(), place / labels.name
     if suffix in (*TEXTS, *PARQUETS):
@@ -62,14 +68,23 @@ def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_asi
         if len(names) > 1 or table.num_rows == len(x):
             column = what.origin.label or names[0]
             return Written(n, corrected_table(what, labels, table, column, place, keep_aside).label)
-    given = read_label_file(labels, what.origin.label, len(x))
+    given, _ = read_label_file(labels, what.origin.label, len(x))
     corrected = _corrected(what, given, None)
+    if keep_aside and what.aside:
+        if corrected.dtype.kind not in "US":
+            raise InvalidInput(
+                f"{labels} holds numbers, which cannot say that they are set aside: leave out --keep-aside"
+            )
+        corrected[list(what.aside)] = ""
     if suffix == ".npy":
         write_atomically(target, _npy(corrected[kept]))
     elif suffix == ".npz":
-        arrays = open_npz(labels)
-        name = labels_name(labels, arrays, what.origin.label)
-        write_atomically(target, _archive({**arrays, "y_given": given[kept], name: corrected[kept]}, False))
+        arrays = {"y_given": given, **open_npz(labels)}
+        arrays[labels_name(labels, arrays, what.origin.label)] = corrected
+        for name, array in arrays.items():
+            if array.ndim and len(array) == len(x):
+                arrays[name] = array[kept]
+        write_atomically(target, _archive(arrays, False))
     else:
         lines = [class_name(value) or "" for value in corrected[kept].tolist()]
         if suffix != ".txt":

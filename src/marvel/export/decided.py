@@ -1,5 +1,6 @@
 """What a label becomes: the decisions of a review, and suggestions that are accepted without one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,15 @@ class Decided:
             )
         return self.corrected.get(row, name)
 
+    def check_ids(self, ids: Sequence[str]) -> None:
+        """The rows of the source are those of the run still, by their ids."""
+        for row in self.given:
+            if self.ids[row] != ids[row]:
+                raise FolderError(
+                    f"{self.origin.path} has changed since the run: row {row} was '{self.ids[row]}' and is "
+                    f"'{ids[row]}'; bring it back, or run again"
+                )
+
     def check_rows(self, n: int) -> None:
         """The source has all the rows of the run."""
         last = max(self.given, default=-1)
@@ -73,7 +83,7 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
         raise InvalidInput(f"accept_above is a probability, from 0 to 1, got {accept_above}")
     if accept_all and accept_above is not None:
         raise InvalidInput("accept_all takes every suggestion and accept_above some of them: give one of the two")
-    decisions = read_decisions(folder.decisions_file)
+    decisions = read_decisions(folder.decisions_file, of=str(config["data"].get("fingerprint") or ""))
     if not decisions and not accept_all and accept_above is None:
         raise InvalidInput(
             f"nothing was decided in {folder.path}: look at the suspects with marvel review {folder.path}, "

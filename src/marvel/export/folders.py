@@ -37,7 +37,9 @@ def write_folder(what: Decided, place: Path, keep_aside: bool, link: str, watch:
     found = list_folder(Path(what.origin.path))
     folders: dict[str, str] = {}
     for name in what.classes:
-        folders[name] = folder_name(name, folders.values())
+        # What is the name of a folder already stays so: that of the test set is the same.
+        there = (found.folder / (found.part or "") / name).is_dir()
+        folders[name] = name if there else folder_name(name, folders.values())
     renamed = {name: safe for name, safe in folders.items() if name != safe}
     planned = _planned(found, what, place, folders)
     plan = [move for move in planned if move.new is not None or (keep_aside and move.path.is_file())]

@@ -18,6 +18,7 @@ def write_labels(what: Decided, place: Path, keep_aside: bool, link: str, watch:
     for row in sorted(what.given):
         label = what.corrected.get(row)
         if label is not None or keep_aside:
-            lines.append(line_of((str(row), guarded(what.ids[row]), guarded(label or ""))))
+            # Labels are the user's own, and are read again: as they are.
+            lines.append(line_of((str(row), guarded(what.ids[row]), label or "")))
     write_atomically(place / FILE, "".join(lines).encode())
     return Written(len(what.corrected), "label")

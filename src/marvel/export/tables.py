@@ -15,7 +15,7 @@ from typing import Any
 from marvel.data.classes import cell_text, class_name
 from marvel.data.csv_text import CsvText, quoted, read_csv
 from marvel.data.images import Watch
-from marvel.data.tables import CORRECTED, TEXTS, find_picture, open_table
+from marvel.data.tables import CORRECTED, TEXTS, find_picture, open_table, row_ids
 from marvel.errors import FolderError
 from marvel.export.decided import Decided
 from marvel.export.place import Written, put, tell
@@ -64,6 +64,8 @@ def corrected_table(what: Decided, source: Path, table: Any, label: str, place: 
     if label not in table.column_names:
         raise FolderError(f"{source} has changed since the run: it has no column '{label}' any more")
     what.check_rows(table.num_rows)
+    if what.origin.kind in ("table", "paths"):
+        what.check_ids(row_ids(source, table, what.origin.id, what.origin.paths))
     values = table[label].to_pylist()
     labels = [what.label_of(row, class_name(value)) for row, value in enumerate(values)]
     kept = [row for row in range(len(labels)) if keep_aside or row not in what.aside]

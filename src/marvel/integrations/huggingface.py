@@ -9,6 +9,7 @@ For a Trainer of your own: `class Mine(MarvelMixin, OwnTrainer)`. The index goes
 and around the collator. What the criterion remembers lies in every checkpoint as `marvel.safetensors`.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class MarvelMixin:
         if not isinstance(criterion, Method):
             raise InvalidInput(f"criterion is one of Marvel's, as Marvel(n, classes), got {type(criterion).__name__}")
         self.criterion = criterion
+        # With model_init every training begins with a new network, and so with a criterion that knows nothing yet.
+        self.fresh = None if trainer.model_init is None else copy.deepcopy(criterion.state_dict())
         trainer.add_callback(_Epochs(trainer))
 
     def get_train_dataloader(self) -> Any:
@@ -103,6 +106,8 @@ class MarvelMixin:
             found = get_last_checkpoint(self.args.output_dir)  # type: ignore[attr-defined]
         if found:
             self.load_criterion(found)
+        elif self.fresh is not None:
+            self.criterion.load_state_dict(copy.deepcopy(self.fresh))
         return super().train(resume_from_checkpoint, *args, **kwargs)  # type: ignore[misc]
 
     def load_criterion(self, checkpoint: str | Path) -> None:

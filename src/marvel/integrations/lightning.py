@@ -60,14 +60,20 @@ class MarvelCallback:
 
     # ------------------------------------------------------------ the epochs
 
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Here, and not when the training starts: Lightning's tuners train before that, without its callbacks."""
+        if stage != "fit":
+            return
         if self.inside:
             self.criterion = _criterion_of(pl_module)
         assert self.criterion is not None
+        if self.feed_index and not self.undo:
+            self._feed(self.criterion, pl_module)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        assert self.criterion is not None
         if not self.inside:
             self.criterion.to(pl_module.device)
-        if self.feed_index:
-            self._feed(self.criterion, pl_module)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         assert self.criterion is not None

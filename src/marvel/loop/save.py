@@ -86,7 +86,7 @@ def save_run(
             place.cut_metrics(0)  # of a loop that did not end
         origin = own.origin or _keep_looks(place, own, listed, ranked, keep)
         _write(place, criterion, own, origin, findings, place.metrics() if kept else [], dict(settings or {}))
-        page = write_report(place) if report else None
+        page = write_report(place) if report and origin is not None else None
     return Saved(place.path, findings.issues(), page)
 
 

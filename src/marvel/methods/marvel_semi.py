@@ -73,8 +73,8 @@ def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) ->
 def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """KL(s || the weighted mean of p); 0 when every weight is 0.  (classes,), (m, classes), (m,) -> ()"""
     mean = (shares_of(weight)[:, None] * p).sum(0)
-    # Written so that a class without any label, whose share is 0, has a gradient: 0.
-    apart = (torch.special.xlogy(share, share) - share * mean.clamp(min=1e-8).log()).sum()
+    # A class without any label has a share of 0, and so a gradient of 0 / 0 where nothing keeps it from that.
+    apart = torch.special.xlogy(share, share.clamp(min=1e-8) / mean.clamp(min=1e-8)).sum()
     return torch.where(weight.sum() > 0, apart, 0)
 
 

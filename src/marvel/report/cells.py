@@ -17,6 +17,7 @@ from marvel.config import HOW, options_of
 from marvel.errors import DataError, InvalidInput
 from marvel.methods import METHODS
 from marvel.paper import PaperNumber, beside, paper_cell, paper_number
+from marvel.presets import PRESETS
 
 Record: TypeAlias = Mapping[str, Any]
 """What `record.json` holds."""
@@ -122,13 +123,13 @@ class Runs:
 
     def _near(self, cell: Cell) -> list[Record]:
         near = self._by_place.get(_place(cell.config()), [])
-        asked = {"network": cell.network, "epochs": cell.epochs}
+        # The same problem may be that of another table, with another network.
+        preset = PRESETS.get(cell.data)
+        asked = {"network": cell.network or (preset.network if preset else None), "epochs": cell.epochs}
         return [r for r in near if all(value in (None, r["config"][key]) for key, value in asked.items())]
 
     def _usual(self, cell: Cell, option: str) -> int | None:
         """The paper's choice."""
-        from marvel.presets import PRESETS
-
         if option == "warmup":
             usual = 40 if cell.network == "resnet34" else PRESETS[cell.data].warmup
             return usual if isinstance(usual, int) else None

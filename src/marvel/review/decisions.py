@@ -186,9 +186,7 @@ class Decisions:
                 for statement in _statements(SCHEMA):
                     self.connection.execute(statement)
                 self.connection.execute("INSERT INTO run VALUES (?)", (of,))
-            (before,) = self.connection.execute("SELECT fingerprint FROM run").fetchone()
-            if of and before and of != before:
-                raise FolderError(f"{self.path} holds decisions on other data: move it away to begin anew")
+            _check_of(self.connection, self.path, of)
 
     def __enter__(self) -> Self:
         return self
@@ -288,8 +286,11 @@ class Decisions:
         return self._entries("WHERE act = ? ORDER BY position", (act,))
 
 
-def read_decisions(path: str | Path) -> dict[int, Decision]:
-    """What counts now, by instance; none where there is no file. Nothing is written."""
+def read_decisions(path: str | Path, of: str = "") -> dict[int, Decision]:
+    """What counts now, by instance; none where there is no file. Nothing is written.
+
+    `of` is the fingerprint of the run's data: decisions on other data are refused.
+    """
     path = Path(path)
     if not path.exists():
         return {}
@@ -297,6 +298,7 @@ def read_decisions(path: str | Path) -> dict[int, Decision]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
             _check(connection, path, fresh=False)
+            _check_of(connection, path, of)
             rows = _rows(connection)
             _compare(path, rows, copy)
     except (sqlite3.Error, UnicodeError, _Damaged) as error:
@@ -369,6 +371,13 @@ def _check(connection: sqlite3.Connection, path: Path, fresh: bool) -> None:
     (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if said != "ok":
         raise _Damaged(f"{path} is damaged: {said}")
+
+
+def _check_of(connection: sqlite3.Connection, path: Path, of: str) -> None:
+    """That the decisions are on the data with this fingerprint, where both are known."""
+    (before,) = connection.execute("SELECT fingerprint FROM run").fetchone()
+    if of and before and of != before:
+        raise FolderError(f"{path} holds decisions on other data: move it away to begin anew")
 
 
 def _statements(script: str) -> list[str]:

@@ -25,15 +25,28 @@ def deal(labels: npt.NDArray[np.int64], folds: int, seed: int) -> npt.NDArray[np
     return found
 
 
-class Folds:
-    """A training set with its noise, dealt into folds."""
+def hold(labels: npt.NDArray[np.int64], share: float, seed: int) -> npt.NDArray[np.int64]:
+    """(n,) 0 where an instance is held out, else 1: this share of every class. A quarter is as a fold of four."""
+    rng = np.random.default_rng(seed_of(seed, "folds"))
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    passed = np.floor(np.arange(-1, len(labels)) * share + 1e-9)
+    found = np.empty(len(labels), dtype=np.int64)
+    found[order] = np.where(np.diff(passed) > 0, 0, 1)
+    return found
 
-    def __init__(self, config: Config, data: Data, count: int) -> None:
-        self.data, self.count = data, count
+
+class Folds:
+    """A training set with its noise, dealt into folds; with `share` into two, of which that is the first."""
+
+    def __init__(self, config: Config, data: Data, count: int, share: float | None = None) -> None:
+        self.data = data
         self.given = torch.from_numpy(corrupt(config, data).labels)
         self.truth = data.y if data.clean is None else data.clean
         self.known = config.noise != "none" or data.clean is not None
-        self.fold = torch.from_numpy(deal(self.given.numpy(), count, config.seed))
+        labels = self.given.numpy()
+        dealt = deal(labels, count, config.seed) if share is None else hold(labels, share, config.seed)
+        self.fold = torch.from_numpy(dealt)
         self._made: dict[int, Data] = {}
 
     def without(self, fold: int) -> Data:

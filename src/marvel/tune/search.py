@@ -26,8 +26,8 @@ from marvel.tune.trials import Study, Trial
 
 PROTOCOLS = ("cv", "hold-out", "clean")
 FOLDS = 5
-QUARTER = 4
-"""A quarter is held out: one of four folds."""
+QUARTER = 0.25
+"""How much is held out, as the paper does it."""
 CLEAN_SHARE = 0.1
 NOTE = "tune.json"
 
@@ -187,13 +187,11 @@ def _judge(config: Config, data: Data, by: str, folds: int, share: float | None)
         return _Judge(lambda point: with_values(held, point), lambda fold: data, 1, best)
     if share is not None and by == "cv":
         raise InvalidInput("--share is of --by hold-out and --by clean; cross-validation holds out one fold of --folds")
-    count = FOLDS if folds == 1 else folds
     if by == "hold-out":
-        count = QUARTER if share is None else round(1 / share) if 0 < share <= 0.5 else 0
-        if not count:
+        share, folds = QUARTER if share is None else share, 1
+        if not 0 < share <= 0.5:
             raise InvalidInput(f"the share to hold out is above 0 and at most 0.5, got {share}")
-        folds = 1
-    dealt = Folds(config, data, count)
+    dealt = Folds(config, data, FOLDS if folds == 1 else folds, share)
     last: Callable[[Facts], float] = lambda record: float(record["final"]["test_accuracy"])  # noqa: E731
     return _Judge(lambda point: settings_of_fold(with_values(config, point)), dealt.without, folds, last)
 

@@ -139,7 +139,8 @@ def usual_space(config: Config, around: int | None = None) -> Space:
     if config.method == "marvel":
         return {"wait": usual_waits(config)}
     if config.method == "marvel+":
-        return {"wait": usual_waits(config) if _extreme(config) and around is None else near(config, around)}
+        wide = _extreme(config) and config.data == "cifar10" and around is None
+        return {"wait": usual_waits(config) if wide else near(config, around)}
     own = ", ".join(options_of(METHODS[config.method])) or "none"
     raise InvalidInput(
         f"the paper has no grid for '{config.method}': add --try NAME=VALUE,VALUE (its own parameters: {own}; "
@@ -181,9 +182,9 @@ def _grid(config: Config) -> str | None:
         return "binary"
     if config.data == "cifar10" and config.network == "resnet34":
         return f"resnet34{extreme}"
-    return f"{config.data}{extreme}" if config.data in ("cifar10", "cifar100") else None
+    return next((name for name in (f"{config.data}{extreme}", config.data) if name in WAITS), None)
 
 
 def _extreme(config: Config) -> bool:
-    """CIFAR-10 and CIFAR-100 with 80 % symmetric noise have grids of their own; MARVEL+ shares that of CIFAR-10."""
+    """CIFAR-10 and CIFAR-100 with 80 % symmetric noise have grids of their own, of which MARVEL+ has CIFAR-10's too."""
     return config.noise == "symmetric" and config.rate == 0.8
