@@ -56,7 +56,7 @@ def test_pages_hold_what_we_measured(made: dict[str, str]) -> None:
     """Read off the records without the code that makes the tables: the mean over the seeds of each setting."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for record in records():
-        names = ("data", "network", "noise", "rate", "rates", "method", "epochs", "lr", "drops", "schedule")
+        names = ("data", "network", "noise", "rate", "rates", "method", "epochs", "lr", "drops", "schedule", "batch")
         config = {key: record["config"][key] for key in names}
         options = json.dumps(record["config"]["options"], sort_keys=True)
         key = (config["method"], json.dumps(config), options)
