@@ -8,24 +8,17 @@
 Cross entropy, MARVEL and MARVEL+; the rest is as in `binary.py`. Small batches take longer than the costs say.
 """
 
-from dataclasses import replace
-
 from marvel.experiment import Experiment
 
 from . import binary_asymmetric, binary_symmetric
+from .binary import read_as
 
 BATCHES = (128, 256, 64, 32)
 
 EXPERIMENT = Experiment(
     "binary-batch",
     "Binary problems: which batch fits the paper's columns?",
-    tuple(
-        replace(cell, group=f"{cell.group}, batch {batch}", config=cell.config.but(batch=batch))
-        for batch in BATCHES
-        for table in (binary_symmetric, binary_asymmetric)
-        for cell in table.EXPERIMENT.cells
-        if cell.config.method in ("ce", "marvel", "marvel+")
-    ),
+    tuple(read_as((binary_symmetric, binary_asymmetric), ("ce", "marvel", "marvel+"), "batch", BATCHES)),
     binary_symmetric.SEEDS[:3],
     measures=("test_accuracy", "memorisation_ratio"),
     headings=("problem, batch", "noise", "method"),

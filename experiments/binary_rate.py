@@ -8,24 +8,17 @@ nearly all labels of the problems with ResNet-18 within 100 epochs, and on (aqua
 rest is as in `binary.py`.
 """
 
-from dataclasses import replace
-
 from marvel.experiment import Experiment
 
 from . import binary_asymmetric, binary_symmetric
+from .binary import read_as
 
 RATES = (0.01, 0.03, 0.1)
 
 EXPERIMENT = Experiment(
     "binary-rate",
     "Binary problems: which learning rate of cross entropy fits the paper's columns?",
-    tuple(
-        replace(cell, group=f"{cell.group}, learning rate {rate}", config=cell.config.but(lr=rate))
-        for rate in RATES
-        for table in (binary_symmetric, binary_asymmetric)
-        for cell in table.EXPERIMENT.cells
-        if cell.config.method == "ce"
-    ),
+    tuple(read_as((binary_symmetric, binary_asymmetric), ("ce",), "lr", RATES)),
     binary_symmetric.SEEDS[:3],
     measures=("test_accuracy", "memorisation_ratio"),
     headings=("problem, learning rate", "noise", "method"),

@@ -19,7 +19,7 @@ from marvel.methods import CE, NPCL
 from marvel.metrics import QUANTILES
 from marvel.plan import seed_of
 from marvel.presets import PRESETS, preset_for
-from marvel.run import Run, as_plain, corrupt, judged, resolve, train
+from marvel.run import Run, as_plain, command, corrupt, judged, resolve, train
 from marvel.runs import RunFolder
 from toy import problem
 
@@ -469,3 +469,16 @@ def test_the_network_of_the_folder_gives_the_accuracy_of_the_record(method: str,
         right = (network(run.trainer.views.plain(data.test_x)).argmax(1) == data.test_y).float().mean()
     record = RunFolder(tmp_path / "run").record
     assert record is not None and float(right) == pytest.approx(record["final"]["test_accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["/usr/bin/marvel", "train", "--out", "/home/me/run"], "marvel train --out run"),
+        (["/site/marvel/__main__.py", "demo"], "marvel demo"),
+        (["experiments/core.py", "--compile"], "python experiments/core.py --compile"),
+    ],
+)
+def test_the_command_is_what_was_typed(typed: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", typed)
+    assert command() == said

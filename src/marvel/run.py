@@ -414,9 +414,8 @@ def environment(device: torch.device) -> Facts:
 
 def command() -> str:
     """What was typed, without the folders it was typed in."""
-    name = Path(sys.argv[0]).name
-    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
-    return " ".join(["marvel" if name in ("marvel", "__main__.py") else f"python {name}", *words])
+    program, *words = (Path(word).name if word.startswith("/") else word for word in sys.argv)
+    return " ".join(["marvel" if Path(program).name in ("marvel", "__main__.py") else f"python {program}", *words])
 
 
 def commit() -> str | None:

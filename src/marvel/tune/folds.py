@@ -17,23 +17,23 @@ def deal(labels: npt.NDArray[np.int64], folds: int, seed: int) -> npt.NDArray[np
     """(n,) the fold each instance is held out in, 0 to folds - 1: every class is dealt out evenly, in random order."""
     if not 2 <= folds <= len(labels):
         raise InvalidInput(f"{len(labels)} instances can be dealt into 2 to {len(labels)} folds, got {folds}")
-    rng = np.random.default_rng(seed_of(seed, "folds"))
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
     found = np.empty(len(labels), dtype=np.int64)
-    found[order] = np.arange(len(labels)) % folds
+    found[_by_class(labels, seed)] = np.arange(len(labels)) % folds
     return found
 
 
 def hold(labels: npt.NDArray[np.int64], share: float, seed: int) -> npt.NDArray[np.int64]:
     """(n,) 0 where an instance is held out, else 1: this share of every class. A quarter is as a fold of four."""
-    rng = np.random.default_rng(seed_of(seed, "folds"))
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
     passed = np.floor(np.arange(-1, len(labels)) * share + 1e-9)
     found = np.empty(len(labels), dtype=np.int64)
-    found[order] = np.where(np.diff(passed) > 0, 0, 1)
+    found[_by_class(labels, seed)] = np.where(np.diff(passed) > 0, 0, 1)
     return found
+
+
+def _by_class(labels: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
+    """All instances, class after class, each in random order."""
+    order = np.random.default_rng(seed_of(seed, "folds")).permutation(len(labels))
+    return order[np.argsort(labels[order], kind="stable")]
 
 
 class Folds:

@@ -21,18 +21,9 @@ def page(runs: Runs) -> str:
     """A line about all, a table, and a section for each, in Markdown."""
     verdicts = {claim: claim.verdict(runs) for claim in CLAIMS}
     counts = Counter(verdicts.values())
-    several = {
-        "holds": "hold",
-        "holds so far": "hold so far",
-        "does not hold": "do not hold",
-        "does not hold so far": "do not hold so far",
-        "not run": "not run",
-    }
-    summary = ", ".join(
-        f"{counts[verdict]} {verdict if counts[verdict] == 1 else words}"
-        for verdict, words in several.items()
-        if counts[verdict]
-    )
+    order = ("holds", "holds so far", "does not hold", "does not hold so far", "not run")
+    said = {one: one if counts[one] == 1 else one.replace("holds", "hold").replace("does", "do") for one in order}
+    summary = ", ".join(f"{counts[verdict]} {said[verdict]}" for verdict in order if counts[verdict])
     rows = [f"| {claim.name} | {claim.where} | **{verdict}** |" for claim, verdict in verdicts.items()]
     overview = "\n".join(["| claim | where | verdict |", "| --- | --- | --- |", *rows])
     return "\n\n".join([f"{len(CLAIMS)} claims: {summary}.", overview, *(section(claim, runs) for claim in CLAIMS)])
