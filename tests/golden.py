@@ -59,6 +59,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     ],
     "mentornet": [{"form": "dd", "percentile": 0.6, "labelled": 0.5, "mentor_steps": 100}],
     "npcl": [{"burn_in": 1, "threshold": "batch"}],
+    "oracle": [{"skip_removed": False}],
     "sce": [{"A": -9.21}],
 }
 """The forms a method has besides the one it is tested with."""

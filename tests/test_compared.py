@@ -224,7 +224,8 @@ def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Pa
         "from marvel.config import Config\nfrom marvel.experiment import Cell, Experiment\n"
         "P = Config(data='cifar10', noise='symmetric', rate=0.4)\n"
         "PLACE = ('cifar-symmetric', 'CIFAR-10', '40%')\n"
-        "CELLS = tuple(Cell('C', '40%', m, P.but(method=m), (*PLACE, m)) for m in ('ce', 'sce'))\n"
+        "OPTIONS = {'ce': {}, 'sce': {}, 'marvel': {'wait': 8}, 'marvel+': {'wait': 7}}\n"
+        "CELLS = tuple(Cell('C', '40%', m, P.but(method=m, options=o), (*PLACE, m)) for m, o in OPTIONS.items())\n"
     )
     (tmp_path / "a.py").write_text(f"{text}EXPERIMENT = Experiment('a', 'A', CELLS)\n")
     (tmp_path / "b.py").write_text(f"{text}EXPERIMENT = Experiment('b', 'B', CELLS)\n")
@@ -244,9 +245,13 @@ def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Pa
     assert outside(tmp_path, records[2:]) == "None of 1."
     records.append(record(ce.but(seed=1), test_accuracy=0.7))  # the mean is 60.0
     assert agreement(tmp_path, records).splitlines()[2:] == [
-        "| CE | 1 | 0 | -12.2 | -12.2 | -12.2 |",
-        "| SCE | 1 | 1 | +0.0 | +0.0 | +0.0 |",
+        "| CE | 1 | 0 (0%) | -12.2 | -12.2 | -12.2 |",
+        "| SCE | 1 | 1 (100%) | +0.0 | +0.0 | +0.0 |",
     ]
+    for method, wait in (("marvel", 8), ("marvel+", 7)):  # the paper's: 88.4 both
+        records.append(record(PROBLEM.but(method=method, options={"wait": wait}), test_accuracy=0.894))
+    together = agreement(tmp_path, records).splitlines()[-1]
+    assert together == "| CE, MARVEL, MARVEL+ | 3 | 2 (67%) | -3.4 | -12.2 | +1.0 |"
 
 
 def test_how_much_agrees_by_problem(tmp_path: Path) -> None:

@@ -213,6 +213,7 @@ def test_the_tables_share_what_is_the_same_run() -> None:
     assert len(runs["boot-network"] & binary) == 48
     assert len(runs["binary-batch"]) == 4 * 96 and len(runs["binary-batch"] & binary) == 96
     assert len(runs["binary-rate"]) == 3 * 32 and len(runs["binary-rate"] & binary) == 32
+    assert len(runs["oracle-steps"]) == 2 * 12 and len(runs["oracle-steps"] & cifar) == 12
 
 
 def test_the_control_is_cross_entropy_on_marvels_schedule() -> None:
@@ -320,4 +321,5 @@ def _before(name: str) -> tuple[str, ...]:
         "boot-network": ("binary-symmetric", "binary-asymmetric"),
         "binary-rate": ("binary-symmetric", "binary-asymmetric"),
         "binary-batch": ("binary-symmetric", "binary-asymmetric"),
+        "oracle-steps": ("cifar-symmetric", "cifar-asymmetric"),
     }.get(name, ())

@@ -809,12 +809,17 @@ def test_draws_without_the_removed(skip: bool) -> None:
     assert sorted(drawn.tolist()) == list(range(3 if skip else 0, 10))
 
 
-def test_oracle_leaves_out_wrong_labels_from_the_first_epoch() -> None:
+@pytest.mark.parametrize(("options", "drawn"), [({}, [0, 2, 3]), ({"skip_removed": False}, [0, 1, 2, 3, 4])])
+def test_oracle_leaves_out_wrong_labels_from_the_first_epoch(options: dict[str, bool], drawn: list[int]) -> None:
+    """Out of the batches, or without weight in them: the loss is the same, of the rightly labelled."""
     clean = torch.tensor([True, False, True, True, False])
-    criterion = Oracle(5, 2, clean=clean)
+    criterion = Oracle(5, 2, clean=clean, **options)
     assert torch.equal(criterion.removed, ~clean)
     assert torch.equal(criterion.weight, clean.float())
-    assert sorted(torch.cat(list(criterion.draws(torch.Generator().manual_seed(0), 2))).tolist()) == [0, 2, 3]
+    assert sorted(torch.cat(list(criterion.draws(torch.Generator().manual_seed(0), 2))).tolist()) == drawn
+    logits, y = torch.randn(5, 2, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 1, 0, 0])
+    expected = F.cross_entropy(logits[clean], y[clean])
+    torch.testing.assert_close(criterion(logits, y, torch.arange(5)), expected)
 
 
 # ---------------------------------------------------------------- the ranked list

@@ -50,5 +50,6 @@ def seconds(config: Config) -> float | None:
     rate = RATES.get((config.network or "").partition("-")[0])
     if instances is None or rate is None or config.epochs is None:
         return None
-    kept = 1 - config.rate if config.method == "oracle" else 1.0
+    shrinks = config.method == "oracle" and config.options.get("skip_removed", True)
+    kept = 1 - config.rate if shrinks else 1.0
     return config.epochs * instances * (1 - config.hold_out) * kept * TIMES.get(config.method, 1.0) / rate

@@ -17,16 +17,18 @@ from marvel.results import identity
 NONE = "Nothing has been run."
 PROBLEMS = (*BINARY.values(), *CIFAR.values())
 """In the order of the paper's tables; others come after."""
+EVERYWHERE = ("ce", "marvel", "marvel+")
+"""Methods that are in all of its tables of synthetic noise."""
 
 
 def agreement(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
-    """One row a method: the cells that were judged, those within the bound, and how far ours is from the paper's."""
-    rows = []
-    for method, cells in _by_method(judged(folder, records)).items():
-        differences = [one.difference for one in cells]
-        numbers = [fmean(differences), min(differences), max(differences)]
-        counts = [len(cells), sum(one.agrees for one in cells)]
-        rows.append([METHODS[method], *map(str, counts), *(f"{number:+.1f}" for number in numbers)])
+    """One row a method: the cells that were judged, those within the bound, and how far ours is from the paper's. The
+    last row is of the methods that the paper compares everywhere."""
+    methods = _by_method(judged(folder, records))
+    rows = [[METHODS[method], *_counted(cells)] for method, cells in methods.items()]
+    if all(method in methods for method in EVERYWHERE):
+        together = [one for method in EVERYWHERE for one in methods[method]]
+        rows.append([", ".join(METHODS[method] for method in EVERYWHERE), *_counted(together)])
     headings = ["method", "cells", "within the bound", "mean difference", "lowest", "highest"]
     return markdown_table(headings, rows) if rows else NONE
 
@@ -103,6 +105,12 @@ def judged(folder: Path, records: Iterable[Mapping[str, Any]]) -> list[Judged]:
             if line.judged is not None:
                 found.setdefault(identity(line.cell.config), Judged(experiment, line, line.judged))
     return list(found.values())
+
+
+def _counted(cells: Sequence[Judged]) -> list[str]:
+    differences, agree = [one.difference for one in cells], sum(one.agrees for one in cells)
+    numbers = [fmean(differences), min(differences), max(differences)]
+    return [str(len(cells)), f"{agree} ({agree / len(cells):.0%})", *(f"{number:+.1f}" for number in numbers)]
 
 
 def _said(cells: Sequence[Judged]) -> str:
