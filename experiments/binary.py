@@ -14,9 +14,6 @@ GCE's q and SCE's A and alpha were tuned by the paper with cross-validation, and
 `marvel tune` found is read from results/tuned.json; where there is nothing, the default is run, and the table says so.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 from marvel.config import Config
@@ -26,18 +23,6 @@ from marvel.paper import BINARY, METHODS
 from .tuned import note, tuned
 
 SEEDS = tuple(range(10))
-
-
-def read_as(tables: Iterable[ModuleType], methods: Collection[str], setting: str, values: Iterable[Any]) -> list[Cell]:
-    """Cells of some methods in the tables, once for each value of a setting that the paper does not give."""
-    named = {"lr": "learning rate"}.get(setting, setting)
-    return [
-        replace(cell, group=f"{cell.group}, {named} {value}", config=cell.config.but(**{setting: value}))
-        for value in values
-        for table in tables
-        for cell in table.EXPERIMENT.cells
-        if cell.config.method in methods
-    ]
 
 
 def six(table: str, column: str, problem: Config, wait: int, wait_plus: int) -> list[Cell]:

@@ -10,16 +10,16 @@ Cross entropy, MARVEL and MARVEL+; the rest is as in `binary.py`. Small batches 
 
 from marvel.experiment import Experiment
 
-from . import binary_asymmetric, binary_symmetric
-from .binary import read_as
+from .binary import SEEDS
+from .readings import BINARY, of, read_as
 
 BATCHES = (128, 256, 64, 32)
 
 EXPERIMENT = Experiment(
     "binary-batch",
     "Binary problems: which batch fits the paper's columns?",
-    tuple(read_as((binary_symmetric, binary_asymmetric), ("ce", "marvel", "marvel+"), "batch", BATCHES)),
-    binary_symmetric.SEEDS[:3],
+    read_as(of(BINARY, "ce", "marvel", "marvel+"), {f"batch {batch}": {"batch": batch} for batch in BATCHES}),
+    SEEDS[:3],
     measures=("test_accuracy", "memorisation_ratio"),
     headings=("problem, batch", "noise", "method"),
     readings=True,

@@ -10,16 +10,16 @@ rest is as in `binary.py`.
 
 from marvel.experiment import Experiment
 
-from . import binary_asymmetric, binary_symmetric
-from .binary import read_as
+from .binary import SEEDS
+from .readings import BINARY, of, read_as
 
 RATES = (0.01, 0.03, 0.1)
 
 EXPERIMENT = Experiment(
     "binary-rate",
     "Binary problems: which learning rate of cross entropy fits the paper's columns?",
-    tuple(read_as((binary_symmetric, binary_asymmetric), ("ce",), "lr", RATES)),
-    binary_symmetric.SEEDS[:3],
+    read_as(of(BINARY, "ce"), {f"learning rate {rate}": {"lr": rate} for rate in RATES}),
+    SEEDS[:3],
     measures=("test_accuracy", "memorisation_ratio"),
     headings=("problem, learning rate", "noise", "method"),
     readings=True,

@@ -12,18 +12,17 @@ from dataclasses import replace
 from marvel.experiment import Cell, Experiment
 from marvel.presets import PRESETS
 
-from . import cifar_asymmetric, cifar_symmetric
+from .cifar import SEEDS
+from .readings import CIFAR, of
 
 CONTROL = "CE, MARVEL's schedule"
 
 
-def three(noise: str, cells: tuple[Cell, ...]) -> list[Cell]:
-    """CE, CE on MARVEL's schedule, and MARVEL, of one table."""
+def cells() -> list[Cell]:
+    """In each setting CE, CE on MARVEL's schedule, and MARVEL."""
     found = []
-    for cell in cells:
-        cell = replace(cell, column=f"{noise} {cell.column}")
-        if cell.config.method in ("ce", "marvel"):
-            found.append(cell)
+    for cell in of(CIFAR, "ce", "marvel"):
+        found.append(cell)
         if cell.config.method == "ce":
             late = cell.config.but(drops=PRESETS[cell.config.data].marvel_drops)
             found.append(replace(cell, row=CONTROL, config=late, paper=None))
@@ -33,9 +32,6 @@ def three(noise: str, cells: tuple[Cell, ...]) -> list[Cell]:
 EXPERIMENT = Experiment(
     "control",
     "Cross entropy on MARVEL's learning-rate schedule: test accuracy",
-    (
-        *three("symmetric", cifar_symmetric.EXPERIMENT.cells),
-        *three("asymmetric", cifar_asymmetric.EXPERIMENT.cells),
-    ),
-    cifar_symmetric.SEEDS,
+    tuple(cells()),
+    SEEDS,
 )

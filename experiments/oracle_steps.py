@@ -8,30 +8,17 @@ Where epochs shrink with the labels, at 80 % noise they have a fifth of the step
 many epochs. The rest is as in `cifar.py`.
 """
 
-from dataclasses import replace
-
 from marvel.experiment import Experiment
 
-from . import cifar_asymmetric, cifar_symmetric
 from .cifar import SEEDS
+from .readings import CIFAR, of, read_as
 
-READINGS = {"epochs shrink": {}, "as many steps": {"skip_removed": False}}
+READINGS = {"epochs shrink": {}, "as many steps": {"options": {"skip_removed": False}}}
 
 EXPERIMENT = Experiment(
     "oracle-steps",
     "Oracle on CIFAR: do its epochs shrink?",
-    tuple(
-        replace(
-            cell,
-            group=f"{cell.group}, {reading}",
-            column=f"{noise} {cell.column}",
-            config=cell.config.but(options=options),
-        )
-        for reading, options in READINGS.items()
-        for noise, table in (("symmetric", cifar_symmetric), ("asymmetric", cifar_asymmetric))
-        for cell in table.EXPERIMENT.cells
-        if cell.config.method == "oracle"
-    ),
+    read_as(of(CIFAR, "oracle"), READINGS),
     SEEDS,
     headings=("problem, epochs", "noise", "method"),
     readings=True,

@@ -11,19 +11,13 @@ from dataclasses import replace
 
 from marvel.experiment import Experiment
 
-from . import cifar_asymmetric, cifar_symmetric
-
-NOISE = {cifar_symmetric: "symmetric", cifar_asymmetric: "asymmetric"}
+from .cifar import SEEDS
+from .readings import CIFAR, of
 
 EXPERIMENT = Experiment(
     "precision-recall",
     "CIFAR-10 and CIFAR-100: label precision and recall of the kept set",
-    tuple(
-        replace(cell, column=f"{noise} {cell.column}", paper=None)
-        for table, noise in NOISE.items()
-        for cell in table.EXPERIMENT.cells
-        if cell.config.method in ("marvel", "marvel+")
-    ),
-    cifar_symmetric.SEEDS,
+    tuple(replace(cell, paper=None) for cell in of(CIFAR, "marvel", "marvel+")),
+    SEEDS,
     measures=("label_precision", "label_recall"),
 )

@@ -214,6 +214,7 @@ def test_the_tables_share_what_is_the_same_run() -> None:
     assert len(runs["binary-batch"]) == 4 * 96 and len(runs["binary-batch"] & binary) == 96
     assert len(runs["binary-rate"]) == 3 * 32 and len(runs["binary-rate"] & binary) == 32
     assert len(runs["oracle-steps"]) == 2 * 12 and len(runs["oracle-steps"] & cifar) == 12
+    assert len(runs["defaults"]) == 2 * 2 * 44 and len(runs["defaults"] & (cifar | binary)) == 2 * 44
 
 
 def test_the_control_is_cross_entropy_on_marvels_schedule() -> None:
@@ -322,4 +323,5 @@ def _before(name: str) -> tuple[str, ...]:
         "binary-rate": ("binary-symmetric", "binary-asymmetric"),
         "binary-batch": ("binary-symmetric", "binary-asymmetric"),
         "oracle-steps": ("cifar-symmetric", "cifar-asymmetric"),
+        "defaults": ("binary-symmetric", "binary-asymmetric", "cifar-symmetric", "cifar-asymmetric"),
     }.get(name, ())
