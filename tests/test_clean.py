@@ -561,6 +561,48 @@ def test_the_competitor_is_the_majority_since_the_warm_up() -> None:
     assert np.allclose(ledger.trust.numpy(), (1 / (1 + np.exp(-margins[1:]))).mean(axis=0), atol=1e-5)
 
 
+# ------------------------------------------------------------ what was never trained on
+
+
+def test_what_the_method_holds_out_is_not_judged(tmp_path: Path) -> None:
+    """A quarter has no margins: no chance, no suggestion, no place on the list; the number is of all all the same."""
+    data = blobs(2000)
+    settings: dict[str, Any] = {"method": "data-parameters", "validation": 0.25, "epochs": 8, "device": "cpu"}
+    found = clean(data, tmp_path / "run", canaries=100, **settings)
+    columns = RunFolder(tmp_path / "run").instances()
+    held = columns["epochs_seen"] == 0
+    assert held.sum() == 500
+    for name in ("quality", "label_quality", "wrong_probability"):
+        assert np.isnan(columns[name][held]).all(), name
+    assert (columns["suggested"][held] == -1).all() and not columns["flagged"][held].any()
+    wrong = (data.y != data.clean).numpy()
+    others = ~held & ~columns["canary"]
+    assert (columns["flagged"] == wrong)[others].mean() > 0.95
+    assert found.estimate is not None
+    assert found.estimate["wrong"]["low"] <= wrong.sum() <= found.estimate["wrong"]["high"]
+    assert found.estimate["recall"] == pytest.approx(0.75, abs=0.05)  # of the wrong labels a quarter is held out
+    told = RunFolder(tmp_path / "run").found
+    assert told is not None
+    assert any(line.startswith("500 labels were left out of the training") for line in told["warnings"])
+
+
+@pytest.mark.parametrize("canaries", [0, 60])
+def test_what_was_removed_unseen_is_listed_without_a_made_up_suggestion(canaries: int, tmp_path: Path) -> None:
+    data = blobs(1200, wrong=0.3)
+    settings: dict[str, Any] = {"method": "incv", "rounds": 2, "stage_epochs": 4, "epochs": 4, "device": "cpu"}
+    clean(data, tmp_path / "run", canaries=canaries, **settings)
+    columns = RunFolder(tmp_path / "run").instances()
+    unseen = (columns["epochs_seen"] == 0) & (columns["removed_at"] > 0) & ~columns["canary"]
+    assert unseen.sum() > 100
+    with (tmp_path / "run" / "issues.csv").open(encoding="utf-8") as file:
+        lines = {int(line["id"]): line for line in csv.DictReader(file)}
+    for i in np.flatnonzero(unseen):
+        assert [lines[i][name] for name in ("suggested", "quality", "label_quality")] == ["", "", ""]
+    assert set(list(lines)[: unseen.sum()]) == set(np.flatnonzero(unseen))
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "quality nan" not in page.lower()
+
+
 # ------------------------------------------------------------ the command
 
 

@@ -149,6 +149,33 @@ def test_an_instance_never_seen_is_not_judged(tmp_path: Path) -> None:
     assert np.isnan(RunFolder(saved.folder).instances()["quality"]).tolist() == [False, False, True, True]
 
 
+def test_what_was_removed_unseen_is_listed_first(tmp_path: Path) -> None:
+    """A method may remove before it trains; what it knows of such an instance is that, and no margin."""
+    criterion = CE(N, 3)
+    criterion.remove(torch.arange(N) % 30 == 7)
+    criterion(torch.zeros(80, 3), Y[10:], torch.arange(10, N))
+    criterion.step()
+    saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y))
+    assert [issue.index for issue in saved.issues] == [7, 37, 67]
+    assert saved.issues[0].quality is None and saved.issues[0].suggested == ""
+
+
+def test_the_suggestions_are_the_methods_own(tmp_path: Path) -> None:
+    """Of a method that knows more than the class its margins lost to, as marvel-semi does."""
+
+    class Knowing(Marvel):
+        @property
+        def suggested(self) -> Tensor:
+            return (Y + 1 + torch.arange(N) % 2) % 3
+
+    criterion = trained(kind=Knowing, warmup=2, wait=2)
+    saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y))
+    ours = {issue.index: issue.suggested for issue in saved.issues}
+    assert ours == {i: str((int(Y[i]) + 1 + i % 2) % 3) for i in criterion.removed.nonzero().squeeze(1).tolist()}
+    theirs = {issue.index: issue.suggested for issue in criterion.issues(Y)}
+    assert ours and ours.items() <= theirs.items()
+
+
 def test_nothing_is_written_over(criterion: Method, tmp_path: Path) -> None:
     save_run(tmp_path / "run", criterion, (X, Y))
     with Decisions(tmp_path / "run" / "decisions.sqlite", of=fingerprint(tmp_path / "run")):

@@ -64,7 +64,7 @@ class Estimate:
 class Scores:
     """What a run showed of n instances.
 
-    score    low: suspect
+    score    low: suspect; NaN where nothing was shown of it
     label    what it was trained with: the false label, for a canary
     given    as the data has it
     rival    the strongest competitor of `label`
@@ -82,6 +82,10 @@ class Scores:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Those of the instances, to be kept in a file."""
         return {name: value for name, value in vars(self).items() if name != "classes"}
+
+    def of(self, which: Mask) -> "Scores":
+        """Those of some instances."""
+        return Scores(**{name: value[which] for name, value in self.arrays().items()}, classes=self.classes)
 
 
 def estimate(told: Scores, rng: np.random.Generator, draws: int = DRAWS) -> Estimate | None:

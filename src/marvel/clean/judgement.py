@@ -19,8 +19,8 @@ Labels = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Judgement:
-    """`told` is what the training showed, `quality` (n,) the mean margins, of which a canary has none; `precision` and
-    `top` say how many labels are listed."""
+    """`told` is what the training showed, `quality` (n,) the mean margins, of which a canary and what was never trained
+    on have none; `precision` and `top` say how many labels are listed. What nothing was shown of is not judged."""
 
     told: Scores
     quality: npt.NDArray[np.float32]
@@ -31,20 +31,39 @@ class Judgement:
     @cached_property
     def estimate(self) -> Estimate | None:
         """None where there are too few canaries to claim anything."""
-        found = estimate(self.told, np.random.default_rng(self.seed))
+        told = self.told.of(self.shown)
+        found = estimate(told, np.random.default_rng(self.seed))
         if found is None:
             return None
-        found = beyond(found, self.told)
-        others, chance = ~self.told.canary, found.chance.copy()
-        chance[others] = agreed(chance[others], self.quality[others])
-        return replace(found, chance=chance)
+        found = beyond(found, told)
+        others, chance = ~told.canary, found.chance.copy()
+        chance[others] = agreed(chance[others], self.by_quality[self.shown][others])
+        of_all = np.full(len(self.shown), np.nan)
+        of_all[self.shown] = chance
+        value, low, high = (number * self.more for number in (found.value, found.low, found.high))
+        return replace(found, chance=of_all, value=value, low=low, high=min(high, float(len(of_all))))
+
+    @property
+    def more(self) -> float:
+        """How many labels there are for each that was judged: the others are taken to be wrong as often."""
+        return len(self.shown) / max(1, int(self.shown.sum()))
+
+    @property
+    def shown(self) -> npt.NDArray[np.bool_]:
+        """(n,) of which instances anything was shown."""
+        return np.isfinite(self.told.score)
+
+    @property
+    def by_quality(self) -> npt.NDArray[np.float32]:
+        """(n,) the mean margins to rank by: what was removed before it was ever trained on comes first."""
+        return np.where(np.isnan(self.quality) & ~self.told.canary, np.float32(-np.inf), self.quality)
 
     @cached_property
     def ranked(self) -> Labels:
         """All instances that were judged, the most suspect first."""
         chance = np.zeros(len(self.quality)) if self.estimate is None else self.estimate.chance
-        judged = ~self.told.canary if self.estimate is None else np.isfinite(chance)
-        order = np.lexsort((self.quality, -np.nan_to_num(chance)))
+        judged = self.shown & ~self.told.canary if self.estimate is None else np.isfinite(chance)
+        order = np.lexsort((self.by_quality, -np.nan_to_num(chance)))
         found: Labels = order[judged[order]]
         return found
 
@@ -68,7 +87,7 @@ class Judgement:
         if self.estimate is None:
             return None
         chance = self.estimate.chance
-        hits, all_hits = float(np.sum(chance[self.listed])), float(np.nansum(chance))
+        hits, all_hits = float(np.sum(chance[self.listed])), float(np.nansum(chance)) * self.more
         last = self.listed[~self.told.canary[self.listed]][-1:]
         return {
             "wrong": {
@@ -79,12 +98,16 @@ class Judgement:
             },
             "precision": hits / len(self.listed) if len(self.listed) else None,
             "recall": min(1.0, hits / all_hits) if all_hits > 0 else None,
-            "cut_off": float(self.quality[last[0]]) if len(last) else None,
+            "cut_off": float(self.quality[last[0]]) if len(last) and np.isfinite(self.quality[last[0]]) else None,
             "model": self.estimate.model,
         }
 
-    def beside(self, truth: Labels) -> Facts:
-        """How good ranking, list and suggestions are, where the right labels are known; canaries are left out."""
+    def beside(self, truth: Labels, suggested: Labels | None = None) -> Facts:
+        """How good ranking, list and suggestions are, where the right labels are known; canaries are left out.
+
+        What is suggested is the competitor, unless `suggested` (n,) says otherwise.
+        """
+        suggested = self.told.rival if suggested is None else suggested
         others, wrong = ~self.told.canary, self.told.given != truth
         place = np.full(len(wrong), np.inf)
         place[self.ranked] = np.arange(len(self.ranked))
@@ -92,6 +115,6 @@ class Judgement:
         return {
             **metrics.detection(self.flagged[others], wrong[others]),
             **metrics.ranking(place[others], wrong[others]),
-            "suggestion_accuracy": metrics.share((self.told.rival == truth)[found]),
+            "suggestion_accuracy": metrics.share((suggested == truth)[found]),
             "wrong_labels": int(wrong.sum()),
         }

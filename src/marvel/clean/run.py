@@ -105,24 +105,40 @@ class CleanRun(Run):
     @cached_property
     def told(self) -> Scores:
         """What the training showed."""
-        ledger, label = self.trainer.ledger, self.trainer.y.cpu().numpy()
-        trust = ledger.trust.double().clamp(1e-6, 1 - 1e-6)
-        known = self.method.competitor
-        rival = (ledger.rival if known is None else known.cpu()).numpy().astype(np.int64)
-        rival = np.where(rival < 0, (label + 1) % len(self.data.classes), rival)  # never visited
+        label, removed = self.trainer.y.cpu().numpy(), self.method.removed.cpu().numpy()
+        score = torch.logit(self.trainer.ledger.trust.double().clamp(1e-6, 1 - 1e-6)).numpy()
         return Scores(
-            score=torch.logit(trust).numpy(),
+            # What was removed unseen has the lowest score; of what was left out otherwise, nothing is known.
+            score=np.where(self.unseen & ~removed, np.nan, score),
             label=label,
             given=self.given,
-            rival=rival,
-            removed=self.method.removed.cpu().numpy(),
+            rival=np.where(self.competitor < 0, (label + 1) % len(self.data.classes), self.competitor),
+            removed=removed,
             canary=self.canaries.mask(len(label)),
             classes=len(self.data.classes),
         )
 
+    @property
+    def unseen(self) -> npt.NDArray[np.bool_]:
+        """(n,) what was never trained on: a method may remove it before, or hold it out."""
+        return (self.method.epochs_seen == 0).cpu().numpy()
+
+    @property
+    def competitor(self) -> npt.NDArray[np.int64]:
+        """(n,) the strongest competitor of the label trained with; -1: none is known."""
+        known = self.method.competitor
+        found = self.trainer.ledger.rival if known is None else known.cpu()
+        return found.numpy().astype(np.int64)
+
+    @property
+    def suggested(self) -> npt.NDArray[np.int64]:
+        """(n,) the class that competes with the given label; -1: none."""
+        return np.where(self.competitor == self.given, -1, self.competitor)
+
     @cached_property
     def judgement(self) -> Judgement:
-        quality = np.where(self.told.canary, np.float32(np.nan), self.method.quality.cpu().numpy())
+        quality = self.method.quality.cpu().numpy()
+        quality = np.where(self.told.canary | self.unseen, np.float32(np.nan), quality)
         return Judgement(self.told, quality, seed_of(self.config.seed, "estimate"), self.precision, self.top)
 
     def instances(self) -> dict[str, Any]:
@@ -130,14 +146,13 @@ class CleanRun(Run):
         n, canary, estimate = len(self.data), self.told.canary, self.judgement.estimate
         columns = super().instances()
         ids = self.data.ids if self.data.ids is not None else tuple(map(str, range(n)))
-        suggested = np.where(self.told.rival == self.given, -1, self.told.rival)
         columns |= {
             "row": columns.get("row", np.arange(n)),
             "id": np.array(ids, dtype=object),
             "given": self.given,
-            "suggested": suggested,
+            "suggested": self.suggested,
             "quality": self.judgement.quality,
-            "label_quality": np.where(canary, np.nan, self.trainer.ledger.trust.numpy()),
+            "label_quality": np.where(canary | self.unseen, np.nan, self.trainer.ledger.trust.numpy()),
             "weight": np.where(canary, np.nan, columns["weight"]),
             "removed_at": np.where(canary, 0, columns["removed_at"]),
             **({"returned_at": np.where(canary, 0, columns["returned_at"])} if "returned_at" in columns else {}),
@@ -169,7 +184,13 @@ class CleanRun(Run):
         )
 
     def warnings(self) -> list[str]:
-        planted, by_default = len(self.canaries), how_many(len(self.data))
+        left_out = int((~self.judgement.shown).sum())
+        said = f"{left_out:,} labels were left out of the training by {self.config.method}: none of them is listed"
+        return [*([said] if left_out else []), *self.of_canaries()]
+
+    def of_canaries(self) -> list[str]:
+        """What there are too few of them for."""
+        planted, by_default = int(self.told.canary[self.judgement.shown].sum()), how_many(len(self.data))
         if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
             return []
         few = f"{planted} canaries are fewer than {CLAIM}"
@@ -184,7 +205,7 @@ class CleanRun(Run):
     def results(self, lines: list[Facts]) -> Facts:
         results = super().results(lines)
         if self.clean is not None:
-            results["final"] |= self.judgement.beside(self.truth.numpy())
+            results["final"] |= self.judgement.beside(self.truth.numpy(), self.suggested)
         return {**results, "estimate": self.judgement.claimed(), "flagged": len(self.judgement.listed)}
 
     def write(self, folder: RunFolder, record: Facts) -> None:

@@ -91,18 +91,18 @@ def save_run(
 
 
 def _columns(criterion: Method, own: Own) -> tuple[dict[str, Any], npt.NDArray[np.int64]]:
-    """Those of instances.parquet, and all instances that were seen, the most suspect first."""
+    """Those of instances.parquet, and all instances that were seen or removed, the most suspect first."""
     n = criterion.n
-    told = ("quality", "label_quality", "weight", "removed_at", "epochs_seen", "rival")
+    told = ("quality", "label_quality", "weight", "removed_at", "epochs_seen", "suggested")
     known = {name: getattr(criterion, name).cpu().numpy() for name in told}
-    seen = known["epochs_seen"] > 0
+    seen, removed = known["epochs_seen"] > 0, known["removed_at"] > 0
     quality, label_quality = (np.where(seen, known[name], np.nan) for name in ("quality", "label_quality"))
     columns = {
         "index": np.arange(n),
         "row": np.arange(n) if own.origin is None else own.origin.rows,
         "id": np.array(own.ids, dtype=object),
         "given": own.labels,
-        "suggested": np.where(known["rival"] == own.labels, -1, known["rival"]),
+        "suggested": np.where(known["suggested"] == own.labels, -1, known["suggested"]),
         "quality": quality,
         "label_quality": label_quality,
         "weight": known["weight"],
@@ -111,8 +111,9 @@ def _columns(criterion: Method, own: Own) -> tuple[dict[str, Any], npt.NDArray[n
         "wrong_probability": np.full(n, np.nan),
         "canary": np.zeros(n, dtype=bool),
     }
-    order = np.argsort(quality, kind="stable")
-    return columns, order[seen[order]]
+    # What was removed before it was ever seen comes first.
+    order = np.argsort(np.where(seen, quality, -np.inf), kind="stable")
+    return columns, order[(seen | removed)[order]]
 
 
 def _keep_looks(folder: RunFolder, own: Own, listed: Any, ranked: Any, keep: int) -> Origin | None:

@@ -66,7 +66,7 @@ class Suspect:
     given: str
     suggested: str | None
     probability: float | None
-    quality: float
+    quality: float | None
     removed_at: int
     returned_at: int
     picture: str | None
@@ -195,7 +195,7 @@ def _gallery(
                 given=classes[columns["given"][index]],
                 suggested=classes[suggested] if suggested >= 0 else None,
                 probability=None if probability is None or np.isnan(probability) else float(probability),
-                quality=float(columns["quality"][index]),
+                quality=None if np.isnan(columns["quality"][index]) else float(columns["quality"][index]),
                 removed_at=removed_at,
                 returned_at=returned_at,
                 picture=picture,
