@@ -530,6 +530,18 @@ def test_settings_that_cannot_be_meant(options: dict[str, Any]) -> None:
         Marvel(n=3, classes=2, **options)
 
 
+def test_whole_numbers_of_numpy_are_numbers_of_epochs() -> None:
+    """What a sweep with np.arange, or a DataFrame of settings, hands over."""
+    criterion = Marvel(n=2, classes=2, epochs=np.int64(9), warmup=np.int64(1), wait=np.int16(2))
+    for _ in range(3):
+        assert not criterion.removed.any()
+        show(criterion, -1, 1)
+    assert criterion.removed.tolist() == [True, False] and criterion.chosen == {"wait": 2, "warmup": 1}
+    assert type(criterion.chosen["wait"]) is int
+    with pytest.warns(UserWarning, match="takes all 3"):
+        Marvel(n=2, classes=2, epochs=3, warmup=np.int64(3))
+
+
 @pytest.mark.parametrize("options", [{"statistics": "run"}, {"among": "removed"}])
 def test_settings_of_marvel_plus_that_cannot_be_meant(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(options.values()))):

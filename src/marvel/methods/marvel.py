@@ -31,6 +31,7 @@ whole epoch.
 
 import math
 import warnings
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -56,6 +57,11 @@ def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
     variance = (torch.where(among, (margin - mean) ** 2, 0).sum() / k).clamp(min=1e-12)
     left = torch.exp(-((margin - median) ** 2) / (2 * variance))
     return torch.where(margin <= median, left, math.exp(-0.5))
+
+
+def is_number(value: Any, least: int, most: int) -> bool:
+    """Whether it is a whole number from `least` to `most`, Python's or numpy's."""
+    return isinstance(value, Integral) and least <= int(value) <= most
 
 
 def window_of(epochs: int | None) -> int:
@@ -103,9 +109,9 @@ class Marvel(Method):
     ) -> None:
         super().__init__(n, classes, epochs)
         for name, value, least, most in (("warmup", warmup, 0, NEVER - 1), ("wait", wait, 1, LONGEST)):
-            if value != "auto" and not (isinstance(value, int) and least <= value <= most):
+            if value != "auto" and not is_number(value, least, most):
                 raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
-        if epochs and isinstance(warmup, int) and warmup >= epochs:
+        if epochs and warmup != "auto" and int(warmup) >= epochs:
             warnings.warn(
                 f"a warm-up of {warmup} epochs takes all {epochs} of the training: nothing will be removed",
                 stacklevel=2,
