@@ -107,6 +107,15 @@ def test_mixup_by_hand() -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+def test_what_has_no_weight_is_mixed_in_and_does_not_count() -> None:
+    criterion, (z, y), other = Mixup(5, 3), logits_of(0, 5, 3), torch.tensor([2, 0, 1, 2, 0])
+    criterion.remove(torch.tensor([False, True, False, True, False]))
+    p = [softmax(row) for row in z.tolist()]
+    costs = [-0.7 * math.log(row[i]) - 0.3 * math.log(row[j]) for row, i, j in zip(p, y.tolist(), other.tolist())]
+    loss = criterion((z, other, torch.full((5,), 0.7)), y, torch.arange(5))
+    assert loss.item() == pytest.approx((costs[0] + costs[2] + costs[4]) / 3, rel=1e-5)
+
+
 def test_mixing_no_rows_gives_none() -> None:
     batch = Batch(torch.arange(0), torch.arange(0), torch.zeros(0, 8), Plain(), lambda k: torch.zeros(0, k))
     assert [len(part) for part in mix(batch, 1.0)] == [0, 0, 0]
@@ -167,7 +176,7 @@ def test_sat_over_four_epochs() -> None:
         torch.testing.assert_close(gradient, gradient_of(naive, z.detach()), rtol=1e-3, atol=1e-5)
         criterion.step()
     torch.testing.assert_close(criterion.target, torch.tensor(target), rtol=1e-5, atol=1e-6)
-    assert SAT(n, classes, 200).burn_in == 60
+    assert SAT(n, classes, 200).burn_in == SAT(n, classes).burn_in == 60 and SAT(n, classes, 50).burn_in == 15
 
 
 # ---------------------------------------------------------------- Co-teaching
@@ -296,6 +305,13 @@ def test_data_parameters_by_hand(learn: str) -> None:
         torch.testing.assert_close(parameter.grad, expected, rtol=1e-3, atol=1e-5)
     assert len(criterion.optimizers()) == len(values)
     assert criterion(z, y).item() == pytest.approx(F.cross_entropy(z, y).item())
+
+
+@pytest.mark.parametrize(("learn", "sigma"), [("instance", 1.0), ("class", 1.0), ("both", 1.001)])
+def test_the_temperatures_that_data_parameters_begin_with(learn: str, sigma: float) -> None:
+    """Alone 1, whichever they are; together those of the authors, 1 of the instance and 0.001 of its class."""
+    found = DataParameters(4, 3, learn=learn).sigma(torch.tensor([0, 2, 1]), torch.tensor([3, 0, 1]))
+    assert found.tolist() == pytest.approx([sigma] * 3, rel=1e-6)
 
 
 def test_the_epoch_that_is_best_by_given_labels_counts() -> None:
@@ -552,6 +568,65 @@ def test_d2l_does_not_take_a_fall_of_the_learning_rate_for_a_turning_point() -> 
         assert run.method.chosen == {"turning_epoch": expected}
 
 
+class Watched:
+    """As much of a Trainer as D2L asks for; it is asked for the features of some instances."""
+
+    def __init__(self, n: int, rates: list[float]) -> None:
+        self.n, self.rates, self.asked = n, rates, list[Tensor]()
+        self.networks, self.averages = [network(0)], [network(0)]
+
+    def permutation(self, name: str) -> Tensor:
+        return torch.randperm(self.n, generator=torch.Generator().manual_seed(len(name) + len(self.asked)))
+
+    def features(self, index: Tensor) -> Iterator[None]:
+        self.asked.append(index)
+        yield
+        return torch.zeros(len(index), 2)  # type: ignore[return-value]
+
+    def lr(self) -> float:
+        return self.rates[len(self.asked) - 1]
+
+
+def watched(lids: list[float], rates: list[float] | None = None, n: int = 30, **options: Any) -> tuple[D2L, Watched]:
+    """D2L after epochs with these LIDs and learning rates."""
+    criterion, trainer = D2L(n, 3, len(lids), **options), Watched(n, rates or [0.1] * len(lids))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("marvel.methods.d2l.lid", lambda x: torch.full((len(x),), lids[len(trainer.asked) - 1]))
+        for _ in lids:
+            list(criterion.start(trainer))  # type: ignore[arg-type]
+            criterion.epoch += 1
+    return criterion, trainer
+
+
+@pytest.mark.parametrize(("window", "first"), [(2, 0), (2, 3), (4, 1)])
+def test_a_turning_point_needs_more_than_first_and_window_values(window: int, first: int) -> None:
+    """The LID doubles at every epoch, which is a jump wherever one is looked for."""
+    criterion, _ = watched([2.0**e for e in range(window + first + 4)], window=window, first=first)
+    assert criterion.chosen == {"turning_epoch": window + first + 1}
+
+
+def test_d2l_waits_after_a_fall_alone() -> None:
+    """Neither the start nor a learning rate that falls slowly keeps it from looking."""
+    lids = [2.0**e for e in range(6)]
+    assert watched(lids, window=2, first=0, after_drop=20)[0].chosen == {"turning_epoch": 3}
+    slowly = [0.1 * 0.6**e for e in range(6)]
+    assert watched(lids, slowly, window=2, first=0, after_drop=2)[0].chosen == {"turning_epoch": 3}
+    at_once = [0.1, 0.1, 0.01, 0.01, 0.01, 0.01]
+    assert watched(lids, at_once, window=2, first=0, after_drop=2)[0].chosen == {"turning_epoch": 5}
+
+
+def test_a_lid_that_is_none_repeats_the_one_before() -> None:
+    lids = [3.0, -1.0, 2.0, math.nan, 0.0, 4.0]
+    criterion, _ = watched(lids, window=5, first=5)
+    assert criterion.lids.tolist() == [3.0, 3.0, 2.0, 2.0, 2.0, 4.0]
+
+
+def test_the_lid_is_of_ten_batches_drawn_anew() -> None:
+    _, trainer = watched([3.0, 2.0], n=1500)
+    assert [len(index.unique()) for index in trainer.asked] == [1280, 1280]
+    assert set(trainer.asked[0].tolist()) != set(trainer.asked[1].tolist())
+
+
 # ---------------------------------------------------------------- DY-Bootstrap
 
 
@@ -598,6 +673,22 @@ def test_fit_is_the_em_of_the_paper() -> None:
 def test_distrust_survives_any_losses(losses: Tensor) -> None:
     found = distrust(losses)
     assert found.isfinite().all() and found.min() >= 1e-4 and found.max() <= 1
+
+
+def test_distrust_by_hand() -> None:
+    """Percentiles, scaling, the mixture of what lies between them, a table of 100, its end; with numpy and scipy."""
+    rng = np.random.default_rng(3)
+    losses = np.concatenate([rng.gamma(1.5, 0.4, 400), rng.normal(4, 1, 200).clip(0.1), [9.0, 30.0]])
+    low, high = np.percentile(losses, [5, 95])
+    x = ((losses - low) / (high - low + 1e-6)).clip(1e-3, 1 - 1e-3)
+    a, b, share = (part.numpy() for part in fit(torch.tensor(x[(losses >= low) & (losses <= high)])))
+    density = [share[k] * stats.beta(a[k], b[k]).pdf(np.linspace(1e-3, 1 - 1e-3, 100)) for k in (0, 1)]
+    table = density[1] / (density[0] + density[1])
+    top = int(table.argmax())
+    places = [min(int(100 * value), 99) for value in x]
+    expected = [min(max(table[top if at > top else at], 1e-4), 1 - 1e-4) for at in places]
+    assert distrust(torch.tensor(losses)).tolist() == pytest.approx(expected, rel=1e-4)
+    assert len(set(expected)) > 50  # or the table would not be seen
 
 
 def test_distrust_grows_with_the_loss_and_stays_high() -> None:

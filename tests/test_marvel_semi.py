@@ -383,6 +383,82 @@ def test_the_prior_is_what_the_teacher_said_and_the_share_what_was_given() -> No
     assert criterion.share.tolist() == [0.75, 0.25]
     criterion.step()  # an epoch that nobody was seen in changes nothing
     assert criterion.share.tolist() == [0.75, 0.25]
+    torch.testing.assert_close(criterion.prior, logits.softmax(1).mean(0))
+
+
+def test_costs_that_are_weighted_instead_of_drawn_by_hand() -> None:
+    """`by_weight=False`: what has no weight counts neither in the costs nor in the mean prediction, and is mixed into
+    nothing."""
+    n, spread = 6, 0.3
+    x, y, _ = problem(n, CLASSES, 0.0, seed=0)
+    g = torch.Generator().manual_seed(5)
+    criterion = MarvelSemi(n, CLASSES, 12, warmup=3, spread=spread, lean=0.0, temperature=1.0, by_weight=False)
+    criterion.clock.fill_(7)
+    criterion.removed_at[[1, 3, 4]] = 5
+    criterion.weight[[1, 3, 4]] = torch.tensor([0.0, 1.0, 1.0])  # the guess of 1 is not sure enough
+    criterion.trust.fill_(0.25)
+    criterion.guess = torch.rand(n, CLASSES, generator=g).softmax(1)
+    worth = [1.0, 0.0, 1.0, 0.25, 0.25, 1.0]
+    index = torch.tensor([2, 1, 4, 0, 3])
+    u = torch.rand(5, 2, generator=g)
+    batch = Batch(index, y[index], x[index], Doubled(), lambda k: u[:, :k])
+    student, teacher = network(0), network(1)
+    partner = sorted(range(5), key=lambda row: float(u[row, 0]))
+    assert partner.index(1) != 1  # somebody would be mixed with what has no weight
+
+    guess = criterion.guess.clone()
+    for i in index.tolist():
+        guess[i] = (guess[i] + teacher(x[i : i + 1]).detach().softmax(1)[0]) / 2
+
+    def taught(i: int) -> tuple[Tensor, Tensor]:
+        return (2 * x[i], guess[i]) if i in (1, 3, 4) else (x[i], torch.eye(CLASSES)[y[i]])
+
+    total = sum(worth[i] for i in index.tolist())
+    expected, mean = torch.zeros(()), torch.zeros(CLASSES)
+    for row, other in enumerate(partner):
+        i, j = int(index[row]), int(index[other])
+        share = max(float(u[0, 1]), 1 - float(u[0, 1])) if worth[j] > 0 else 1.0
+        (x_i, t_i), (x_j, t_j) = taught(i), taught(j)
+        log_p = student((share * x_i + (1 - share) * x_j)[None]).log_softmax(1)[0]
+        mean = mean + worth[i] / total * log_p.exp()
+        expected = expected - worth[i] / total * ((share * t_i + (1 - share) * t_j) * log_p).sum()
+    expected = expected + spread * sum(torch.log(1 / 3 / m) / 3 for m in mean)
+    loss = criterion(criterion.outputs([student, teacher], batch), y[index], index)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_removed_and_not_seen_keeps_the_weight_of_its_guess() -> None:
+    """A guess that was not sure enough when last looked at is not drawn because another epoch has passed."""
+    criterion = MarvelSemi(3, 2, warmup=0, wait=1, back=None, tau=0.6, ramp=1)
+    everyone, y = torch.arange(3), torch.zeros(3, dtype=torch.long)
+    criterion.record(everyone, torch.tensor([-1.0, -1.0, 1.0]), torch.zeros(3))
+    criterion.listen(torch.tensor([[0.0, 0.1], [0.0, 3.0], [3.0, 0.0]]), y, everyone)
+    criterion.step()
+    assert criterion.weight.tolist() == [0, 1, 1]
+    criterion.guess[:2] = torch.tensor([[0.1, 0.9], [0.5, 0.5]])  # as if it had changed, unseen
+    criterion.record(everyone[2:], torch.ones(1), torch.zeros(1))
+    criterion.step()
+    assert criterion.weight.tolist() == [0, 1, 1]
+
+
+def test_without_a_number_of_epochs_the_warm_up_lasts_25_at_most() -> None:
+    criterion = MarvelSemi(1000, 2)
+    seen = Seen(torch.where(torch.arange(1000) < 500, 1.0, -1.0), torch.ones(1000, dtype=torch.bool), torch.zeros(1000))
+    for _ in range(30):
+        criterion.update(seen)
+        criterion.epoch += 1
+    assert criterion.warmup == 25
+
+
+def test_over_is_said_once_it_was_chosen() -> None:
+    """Of a warm-up of two epochs: when the third has passed."""
+    criterion = MarvelSemi(4, 2, warmup=2)
+    said = []
+    for _ in range(4):
+        criterion.record(torch.arange(4), torch.ones(4), torch.zeros(4))
+        criterion.step()
+        said.append("over" in criterion.chosen)
+    assert said == [False, False, True, True]
 
 
 # ------------------------------------------------------------ in a training

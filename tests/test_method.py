@@ -913,6 +913,19 @@ def test_suggested_is_the_class_most_margins_lost_to(rivals: list[int]) -> None:
         assert issue.suggested == str(most)
 
 
+def test_what_an_epoch_showed_stays_when_the_next_one_begins() -> None:
+    criterion = CE(3, 3)
+    z, y = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0]]), torch.tensor([0, 0])
+    criterion(z, y, torch.tensor([2, 0]))
+    first = criterion.step()
+    criterion(-z, y, torch.tensor([2, 1]))
+    second = criterion.step()
+    criterion(z, y, torch.tensor([0, 1]))
+    assert first.margin[first.mask].tolist() == [2.0, -2.0] and first.mask.tolist() == [True, False, True]
+    assert first.rival[first.mask].tolist() == [2, 1]
+    assert second.margin[second.mask].tolist() == [-3.0, 1.0] and second.rival[second.mask].tolist() == [1, 2]
+
+
 def test_a_class_it_never_lost_to_is_not_suggested() -> None:
     """Three margins lost to class 1, then four won against class 2: only class 1 was ever the better label."""
     criterion = CE(1, 3)

@@ -172,6 +172,11 @@ def test_a_histogram_reaches_to_all_but_the_outermost_thousandths(values: list[f
         assert len(inside) >= len(values) - 2 and set(values) - set(inside) <= {min(values), max(values)}
 
 
+def test_of_a_thousand_margins_the_outermost_on_either_side_is_beyond_the_histogram() -> None:
+    assert metrics.reach(np.arange(1001.0)) == (1.0, 999.0)
+    assert metrics.reach(np.array([3.0, 3.0])) == (2.5, 3.5) and metrics.reach(np.array([])) == (0.0, 1.0)
+
+
 @given(margins)
 def test_moments(values: list[float]) -> None:
     found = metrics.moments(np.array(values, dtype=np.float32))

@@ -2,7 +2,9 @@
 
 import math
 import sys
+from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from marvel.config import Config
 from marvel.data import Data
 from marvel.methods.aum import flagged
 from marvel.methods.confident_learning import FILTERS, folds_of, issues_and_weights
-from marvel.methods.incv import largest, rate_behind
+from marvel.methods.incv import Half, largest, rate_behind
 from marvel.methods.mentornet import Mentor, percentile_of, predefined
 from marvel.run import Run
 from marvel.runs import RunFolder
@@ -50,6 +52,36 @@ def saved(folder: Path) -> dict[str, Tensor]:
     found = RunFolder(folder).load_checkpoint()
     assert found is not None
     return found[1]
+
+
+# ------------------------------------------------------------ what they train before
+
+FIRST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "aum": ({}, {"epochs": 8, "schedule": "constant", "batch": 64, "lr": 0.05, "classes": CLASSES + 1}),
+    "confident-learning": ({}, {"epochs": 8}),
+    "incv": ({}, {"epochs": 5, "schedule": "cosine"}),
+    "l_dmi": ({"pretrain": 40}, {"epochs": 40, "drops": (16, 30), "batch": 32}),
+    "mentornet": ({"form": "dd"}, {"epochs": 8, "schedule": "constant"}),
+}
+
+
+class Asked(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", FIRST)
+def test_the_protocol_of_the_first_training(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 epochs with falls after 8 and 15: what each method says of it in its module, where no option says more."""
+    options, expected = FIRST[method]
+    run = Run(settings(method, epochs=20, drops=(8, 15), options=options), data=vectors())
+
+    def stage(name: str, **changes: Any) -> None:
+        assert {key: value for key, value in changes.items() if key != "y"} == expected
+        raise Asked
+
+    monkeypatch.setattr(run.trainer, "stage", stage)
+    with pytest.raises(Asked):
+        list(run.method.prepare(run.trainer) or ())
 
 
 # ------------------------------------------------------------ AUM
@@ -255,6 +287,43 @@ def test_mentornet_by_hand(dropout: tuple[float, ...]) -> None:
             assert float(found) == pytest.approx(expected, rel=1e-4)
             assert float(criterion.level) == pytest.approx(q, rel=1e-4)
         criterion.step()
+
+
+def test_when_mentornet_changes_by_the_percent() -> None:
+    """Of a hundred epochs: half of the v are dropped before 17 %, and the mentor rules from 18 % on, by t = 18."""
+    criterion = MentorNet(N, CLASSES, 100, form="dd", percentile_decay=0.0, clean=torch.ones(N, dtype=torch.bool))
+    assert criterion.mentor is not None
+    g = torch.Generator().manual_seed(0)
+    u, costs = torch.rand(40, generator=g), 3 * torch.rand(40, generator=g)
+    diff = costs - sorted(costs.tolist())[round(0.75 * 39)]
+    ruled = criterion.mentor(costs, diff, torch.full((40,), 18)).sigmoid()
+    assert not torch.allclose(ruled, criterion.mentor(costs, diff, torch.full((40,), 60)).sigmoid(), atol=1e-3)
+    for t in (0, 16, 17, 18, 19, 60, 99):
+        criterion.clock.fill_(t + 1)
+        assert int(criterion.spared(u).sum()) == (20 if t < 17 else 38), t
+        torch.testing.assert_close(criterion.weights(costs), torch.ones(40) if t < 18 else ruled)
+
+
+def test_the_mentor_learns_by_adam_whose_rate_falls() -> None:
+    """A tenth less after 1000 steps; the same loop once more, without a scheduler."""
+    g = torch.Generator().manual_seed(0)
+    cost, t = 4 * torch.rand(50, generator=g), torch.randint(0, 40, (50,), generator=g)
+    v = (cost < 2).float()
+    ours, theirs = Mentor(), Mentor()
+    for _ in ours.learn(cost, cost - 1, t, v, 1010, torch.Generator().manual_seed(1)):
+        pass
+    theirs.time.requires_grad_(False)
+    learnt = [p for p in theirs.parameters() if p.requires_grad]
+    adam = torch.optim.Adam(learnt, 0.1)
+    for step, rows in enumerate(torch.randint(50, (1010, 32), generator=torch.Generator().manual_seed(1))):
+        adam.param_groups[0]["lr"] = 0.1 if step < 1000 else 0.09
+        adam.zero_grad()
+        p = theirs(cost[rows], cost[rows] - 1, t[rows]).sigmoid().double().clamp(1e-12, 1 - 1e-12)
+        (-(v[rows] * p.log() + (1 - v[rows]) * (1 - p).log()).mean()).backward()
+        torch.nn.utils.clip_grad_norm_(learnt, 5.0)
+        adam.step()
+    for name, value in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value, rtol=0.05, atol=0.05)
 
 
 def test_the_random_numbers_of_mentornet_are_the_batch_s() -> None:
@@ -505,11 +574,52 @@ def test_incv_keeps_as_many_as_the_selected_are_worth() -> None:
         criterion.step()
 
 
-def test_stages_of_incv_begin_with_the_same_weights() -> None:
-    run = Run(settings("incv", options={"rounds": 1, "stage_epochs": 1}, lr=1e-12), data=vectors())
-    first = {key: tensor.clone() for key, tensor in run.networks[0].named_parameters()}
-    for key, tensor in run.trainer.build(1)[0].named_parameters():
-        assert torch.equal(tensor, first[key])
+def test_stages_of_incv_begin_with_the_same_weights(tmp_path: Path) -> None:
+    """So slowly do they learn that what they end with is what they began with: the run's own first weights."""
+    run = finished(settings("incv", options={"rounds": 2, "stage_epochs": 1}, lr=1e-12), tmp_path)
+    (first,) = run.trainer.build(1)
+    for name in ("round1-first", "round1-second", "round2-first", "round2-second"):
+        stage = saved(tmp_path / name)
+        for key, tensor in first.named_parameters():
+            torch.testing.assert_close(stage[f"network0.{key}"], tensor.detach(), rtol=0, atol=1e-9)
+
+
+class Putting(SimpleNamespace):
+    """As much of a Trainer as a half of INCV asks for: its labels, and what the network of each epoch puts out."""
+
+    y: Tensor
+    out: list[Tensor]
+
+    def logits(self, method: Half) -> Generator[None, None, Tensor]:
+        yield
+        return self.out[method.epoch - 2]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_half_of_incv_keeps_what_agrees_best_or_the_last(early: bool) -> None:
+    """The networks of four epochs agree with 2, 4, 4 and 3 of the five labels of the others."""
+    y, others = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1]), torch.arange(8) < 5
+    hits = ((0, 1), (0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4))
+    out = [
+        F.one_hot((y + torch.tensor([i not in hit for i in range(8)])) % 3, 3) + 0.01 * e for e, hit in enumerate(hits)
+    ]
+    trainer, half = Putting(y=y, out=out), Half(8, 3, 4, kept=~others, others=others, early=early)
+    for _ in range(4):
+        list(half.start(trainer) or ())  # type: ignore[arg-type]
+        half.step()
+    list(half.look(trainer))  # type: ignore[arg-type]
+    assert torch.equal(half.best, out[1] if early else out[3])
+    assert float(half.agreement) == pytest.approx(0.8 if early else 0.6)
+
+
+@pytest.mark.parametrize(("found", "first"), [(0.55, 3), (0.65, 5)])
+def test_candidates_join_later_where_most_labels_are_wrong(found: float, first: int) -> None:
+    criterion = selecting()
+    criterion.noise_rate_found.fill_(found)
+    for epoch in range(1, 7):
+        criterion.epoch = epoch
+        drawn = torch.cat(list(criterion.draws(torch.Generator().manual_seed(epoch), 16)))
+        assert bool((drawn >= 40).any()) == (epoch >= first), epoch
 
 
 def test_incv_refuses() -> None:
