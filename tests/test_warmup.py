@@ -34,6 +34,22 @@ def test_the_peak_is_the_first_near_it() -> None:
     assert 28 <= peak(curve.tolist()) <= 32
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_knee_and_peak_to_the_epoch(seed: int) -> None:
+    """By a dict from an epoch to the mean of it and the two on either side; near is within one percent of the top."""
+    rng = np.random.default_rng(seed)
+    curve = (0.8 * (1 - np.exp(-np.arange(60) / 12)) + 0.02 * rng.standard_normal(60)).tolist()
+    mean = {e: sum(curve[k - 1] for k in range(e - 2, e + 3)) / 5 for e in range(3, 59)}
+    chord = {e: mean[3] + (mean[58] - mean[3]) * (e - 3) / 55 for e in mean}
+    assert knee(curve) == max(mean, key=lambda e: mean[e] - chord[e])
+    assert peak(curve) == min(e for e in mean if mean[e] >= max(mean.values()) - 0.01)
+
+
+def test_near_the_peak_is_within_one_percent_of_it() -> None:
+    assert peak([0.6] * 20 + [0.785] * 20 + [0.8] * 20) == 40  # where two of five are at the top, 0.791 on average
+    assert peak([0.6] * 20 + [0.795] * 20 + [0.8] * 20) == 23
+
+
 def test_smoothing_by_hand() -> None:
     assert smoothed([1, 2, 3, 4, 5, 16]) == pytest.approx([3, 6])
     with pytest.raises(InvalidInput, match="at least 5 epochs, got 4"):
