@@ -234,6 +234,55 @@ def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
     assert labels_of(datasets.load(str(tmp_path / "out" / "mine.parquet"), id="name")) == expected.to_dict()
 
 
+def test_categories_keep_their_order_in_parquet(tmp_path: Path) -> None:
+    """Of an ordered categorical the order means something; it is not that in which the labels happen to come."""
+    order = ["low", "middle", "high", "never"]
+    said = pandas.Categorical(["high", "middle", "low"] * 8, categories=order, ordered=True)
+    frame = pandas.DataFrame({"x": RNG.normal(size=24), "label": said})
+    frame.to_parquet(tmp_path / "c.parquet", row_group_size=10)
+    folder = run_on(tmp_path / "c.parquet", tmp_path / "run")
+    decide(folder, **{"0": ("choose", "middle"), "5": ("aside", None)})
+    export(folder, tmp_path / "out")
+    new = pandas.read_parquet(tmp_path / "out" / "c.parquet")
+    assert new["label_corrected"].dtype == frame["label"].dtype
+    expected = ["middle", *frame["label"].tolist()[1:5], *frame["label"].tolist()[6:]]
+    assert new["label_corrected"].tolist() == expected
+    assert (new["label_corrected"] < "high").tolist() == [label in ("low", "middle") for label in expected]
+
+
+def test_a_label_that_stays_is_spelt_as_it_was(tmp_path: Path) -> None:
+    """'a ' and 'a' are one class: nobody decided that the one becomes the other."""
+    labels = [" a", "a", "b", "a ", "b"] * 4
+    columns = {"x": RNG.normal(size=20), "label": labels}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "s.parquet")
+    folder = run_on(tmp_path / "s.parquet", tmp_path / "run")
+    decide(folder, **{"1": ("choose", "b"), "3": ("keep", None)})
+    assert export(folder, tmp_path / "out").changed == 1
+    new = pyarrow.parquet.read_table(tmp_path / "out" / "s.parquet")["label_corrected"].to_pylist()
+    assert new == [labels[0], "b", *labels[2:]]
+
+
+@pytest.mark.parametrize("aside", [(), ("0", "1"), ("3", "7", "8", "19")])
+def test_parquet_with_views_of_strings_is_written_back(tmp_path: Path, aside: tuple[str, ...]) -> None:
+    """Arrow takes no single cells of this type."""
+    kind = pyarrow.string_view()
+    columns = {
+        "x": RNG.normal(size=20),
+        "city": pyarrow.array([f"city {i % 3}" for i in range(20)], kind),
+        "label": pyarrow.array(["a", None if aside else "b"] + ["a", "b"] * 9, kind),
+    }
+    source = pyarrow.table(columns)
+    pyarrow.parquet.write_table(source, tmp_path / "v.parquet")
+    folder = run_on(tmp_path / "v.parquet", tmp_path / "run")
+    decide(folder, **{"2": ("choose", "b")}, **{id: ("aside", None) for id in aside if id != "1"})
+    export(folder, tmp_path / "out")
+    new = pyarrow.parquet.read_table(tmp_path / "out" / "v.parquet")
+    kept = [row for row in range(20) if str(row) not in {*aside, *(["1"] if aside else [])}]
+    rows = source.to_pylist()
+    expected = [{**rows[row], "label_corrected": "b" if row == 2 else rows[row]["label"]} for row in kept]
+    assert new.schema.types[1:] == [kind] * 3 and new.to_pylist() == expected
+
+
 def test_parquet_of_numbers_stays_numbers(tmp_path: Path) -> None:
     columns = {
         "a": RNG.normal(size=40),

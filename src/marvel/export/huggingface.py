@@ -9,7 +9,7 @@ from marvel.data.images import Watch
 from marvel.errors import FolderError
 from marvel.export.decided import Decided
 from marvel.export.place import Written
-from marvel.export.tables import column_name, original_values
+from marvel.export.tables import cells_of, column_name
 
 
 def write_huggingface(what: Decided, place: Path, keep_aside: bool, link: str, watch: Watch | None) -> Written:
@@ -34,9 +34,7 @@ def write_huggingface(what: Decided, place: Path, keep_aside: bool, link: str, w
             raise FolderError(f"{source}, split {split} has no column '{label}': it cannot get a corrected one")
         feature = dataset.features[label]
         if split == part:
-            value = _values(feature, values, what.classes)
-            column = [None if one is None else value.get(one, one) for one in labels]
-            written[split] = _with_column(dataset, name, column, feature, kept)
+            written[split] = _with_column(dataset, name, _cells(feature, labels, values), feature, kept)
         else:
             column = arrow(dataset.select_columns([label]))[label].to_pylist()
             written[split] = _with_column(dataset, name, column, feature, range(len(dataset)))
@@ -61,11 +59,13 @@ def _name(feature: Any, value: Any) -> str | None:
     return None if value is None or value < 0 else str(names[value])
 
 
-def _values(feature: Any, values: list[Any], classes: tuple[str, ...]) -> dict[str, Any]:
+def _cells(feature: Any, labels: list[str | None], values: list[Any]) -> list[Any]:
+    """The corrected labels as the feature writes them."""
     names = getattr(feature, "names", None)
     if names is None:
-        return original_values(values, classes)
-    return {str(name): number for number, name in enumerate(names)}
+        return cells_of(labels, values)
+    number = {str(name): number for number, name in enumerate(names)}
+    return [None if label is None else number[label] for label in labels]
 
 
 def _with_column(dataset: Any, name: str, column: list[Any], feature: Any, kept: Any) -> Any:

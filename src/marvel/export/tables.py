@@ -88,14 +88,20 @@ def column_name(label: str, taken: Sequence[str]) -> str:
     return name
 
 
-def original_values(values: Sequence[Any], classes: Sequence[str]) -> dict[str, Any]:
-    """Class name -> the value that stood for it, of the type the column has."""
-    found: dict[str, Any] = {}
-    for value in values:
-        name = class_name(value)
+def cells_of(labels: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
+    """The corrected labels as the column writes them, `values` being its cells.
+
+    A label that stays is the cell itself: one class may be spelt in two ways, with and without a space at its end.
+    """
+    names = [class_name(value) for value in values]
+    known: dict[str, Any] = {}
+    for name, value in zip(names, values):
         if name is not None:
-            found.setdefault(name, value)
-    return {name: found.get(name, name) for name in {*classes, *found}}
+            known.setdefault(name, value)
+    return [
+        None if label is None else value if label == name else known.get(label, label)
+        for label, name, value in zip(labels, names, values)
+    ]
 
 
 def _with_column(text: CsvText, name: str, labels: Sequence[str | None], kept: set[int]) -> bytes:
@@ -121,16 +127,43 @@ def _write_parquet(
     import pyarrow
     import pyarrow.parquet
 
-    value = original_values(table[label].to_pylist(), [])
-    kind = table.schema.field(label).type
-    cells = pyarrow.array([None if one is None else value.get(one, one) for one in labels], kind)
-    wider = table.append_column(pyarrow.field(name, kind), cells).take(pyarrow.array(kept, pyarrow.int64()))
+    cells = _like(table[label], cells_of(labels, table[label].to_pylist()))
+    wider = _taken(table.append_column(pyarrow.field(name, cells.type), cells), kept)
     metadata = dict(wider.schema.metadata or {})
     if b"huggingface" in metadata:
         metadata[b"huggingface"] = _with_feature(metadata[b"huggingface"], label, name)
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(wider.replace_schema_metadata(metadata or None), sink)
     write_atomically(target, sink.getvalue().to_pybytes())
+
+
+def _like(column: Any, cells: Sequence[Any]) -> Any:
+    """The cells in the column's own type. Categories keep their order, which may mean something, and those without a
+    cell."""
+    import pyarrow
+
+    kind = column.type
+    if not pyarrow.types.is_dictionary(kind):
+        return pyarrow.array(cells, kind)
+    categories = column.unify_dictionaries().chunk(0).dictionary
+    code = {value: number for number, value in enumerate(categories.to_pylist())}
+    codes = pyarrow.array([None if cell is None else code[cell] for cell in cells], kind.index_type)
+    return pyarrow.DictionaryArray.from_arrays(codes, categories, ordered=kind.ordered)
+
+
+def _taken(table: Any, kept: Sequence[int]) -> Any:
+    """These rows, in their order."""
+    import pyarrow
+
+    if len(kept) == len(table):
+        return table
+    try:
+        return table.take(pyarrow.array(kept, pyarrow.int64()))
+    except pyarrow.ArrowNotImplementedError:
+        # There are types of which Arrow takes no single cells (views of strings): those are cut into pieces.
+        ends = [place for place in range(1, len(kept)) if kept[place] != kept[place - 1] + 1]
+        pieces = zip([0, *ends], [*ends, len(kept)])
+        return pyarrow.concat_tables([table.slice(kept[first], last - first) for first, last in pieces])
 
 
 def _with_feature(metadata: bytes, label: str, name: str) -> bytes:
