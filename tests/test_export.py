@@ -541,6 +541,20 @@ def test_labels_of_every_type_keep_it(tmp_path: Path, y: Any) -> None:
         assert np.array_equal(new["y"], expected, equal_nan=y.dtype.kind == "f")
 
 
+def test_names_of_classes_and_instances_may_be_bytes(tmp_path: Path) -> None:
+    """As they come out of HDF5; read as text, they are the same names when they are written."""
+    y, names = np.arange(30) % 3, np.array([f"Müller {i}".encode() for i in range(30)])
+    np.savez(tmp_path / "m.npz", x=RNG.normal(size=(30, 4)), y=y, classes=np.array([b"ash", b"elm", b"oak"]), who=names)
+    folder = run_on(tmp_path / "m.npz", tmp_path / "run", id="who")
+    assert folder.instances()["id"].tolist() == [f"Müller {i}" for i in range(30)]
+    decide(folder, **{"Müller 3": ("choose", "oak"), "Müller 4": ("aside", None)})
+    assert export(folder, tmp_path / "out").changed == 1
+    with np.load(tmp_path / "out" / "m.npz") as new:
+        kept = np.delete(np.arange(30), 4)
+        assert np.array_equal(new["y"], np.where(np.arange(30) == 3, 2, y)[kept])
+        assert np.array_equal(new["who"], names[kept])
+
+
 @pytest.mark.parametrize("name", ["y.npy", "y.npz", "y.txt", "y.csv", "bare.csv"])
 def test_labels_in_another_file_keep_its_format(tmp_path: Path, name: str) -> None:
     x = RNG.normal(size=(30, 4))

@@ -134,6 +134,12 @@ def _texts(values: Sequence[object]) -> Array:
     return np.array([class_name(value) or "" for value in values])
 
 
+def texts_of(names: Array) -> list[str]:
+    """Names of classes or instances as text; bytes, as HDF5 and C have them, are UTF-8."""
+    values = np.ravel(names).tolist()
+    return [name.decode(errors="backslashreplace") if isinstance(name, bytes) else str(name) for name in values]
+
+
 def instances_name(path: Path, arrays: dict[str, Array]) -> str:
     return _named(path, arrays, "x", INSTANCES, None)
 
@@ -162,7 +168,7 @@ def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array |
             raise InvalidInput(f"y must have one label per instance, (n,); given {y.shape}: {_flat(y)}")
         if y.ndim == 0 or len(y) != len(x):
             raise InvalidInput(f"y has {len(y) if y.ndim else 'no'} labels for {len(x)} instances")
-        names = [str(row) for row in range(len(x))] if ids is None else [str(value) for value in ids.tolist()]
+        names = [str(row) for row in range(len(x))] if ids is None else texts_of(ids)
         if ids is not None:
             if len(names) != len(x):
                 raise InvalidInput(f"'{origin.id}' has {len(names)} ids for {len(x)} instances")

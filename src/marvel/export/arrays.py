@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from marvel.data.arrays import instances_name, labels_name, open_npy, open_npz, read_label_file
+from marvel.data.arrays import instances_name, labels_name, open_npy, open_npz, read_label_file, texts_of
 from marvel.data.classes import class_name
 from marvel.data.csv_text import quoted
 from marvel.data.images import Watch
@@ -35,7 +35,7 @@ def write_arrays(what: Decided, place: Path, keep_aside: bool, link: str, watch:
     given = arrays[y]
     what.check_rows(len(given))
     if what.origin.id is not None and what.origin.id in arrays:
-        what.check_ids([str(value) for value in arrays[what.origin.id].tolist()])
+        what.check_ids(texts_of(arrays[what.origin.id]))
     kept = _kept(what, len(given), keep_aside)
     corrected = _corrected(what, given, arrays.get("classes"))
     written = dict(arrays)
@@ -99,7 +99,7 @@ def _kept(what: Decided, n: int, keep_aside: bool) -> npt.NDArray[np.int64]:
 
 def _corrected(what: Decided, given: Array, classes: Array | None) -> Array:
     """The labels in the type they had. One that is set aside stays what it was."""
-    names = None if classes is None else [str(name) for name in classes.tolist()]
+    names = None if classes is None else texts_of(classes)
     numbers = given.dtype.kind not in "US"
     values: dict[str, Any] = {}
     if names is not None:
