@@ -26,6 +26,7 @@ from marvel.ledger import Ledger
 from marvel.method import Seen
 from marvel.methods import METHODS
 from marvel.runs import RunFolder
+from marvel.trainer import Epoch
 
 Rng = np.random.Generator
 
@@ -640,6 +641,33 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["found"]["flagged"] == 3 and facts["canaries"] == 60
     code, shown = said(f"clean mine.npz {FLAGS}", capsys)
     assert code == 2 and "holds a run already" in shown.err
+
+
+@pytest.mark.parametrize("listed", ["--top 4", "--precision 0.99"])
+def test_a_run_that_goes_on_lists_what_it_was_told_to(
+    arrays: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, listed: str
+) -> None:
+    issues = arrays / "runs" / "mine-clean-s0" / "issues.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr("marvel.cli.progress.Progress.of", lambda *_: interrupted)
+        code, shown = said(f"clean mine.npz {FLAGS} {listed}", capsys)
+    assert code == 130 and not issues.exists(), shown.err
+    code, shown = said("clean mine.npz --resume --quiet", capsys)  # its settings need not be repeated
+    assert code == 0, shown.err
+    gone_on = issues.read_bytes()
+    code, shown = said("clean mine.npz --resume --quiet --top 9", capsys)
+    assert code == 0 and len(issues.read_text(encoding="utf-8").splitlines()) == 10
+    code, shown = said("clean mine.npz --resume --quiet", capsys)
+    assert code == 0 and issues.read_bytes() == gone_on
+    code, shown = said(f"clean mine.npz {FLAGS} {listed} --out whole", capsys)
+    assert code == 0 and (arrays / "whole" / "issues.csv").read_bytes() == gone_on
+    code, shown = said(f"clean mine.npz {FLAGS} --out plain", capsys)
+    assert code == 0 and (arrays / "plain" / "issues.csv").read_bytes() != gone_on
+
+
+def interrupted(epoch: Epoch) -> None:
+    if epoch.epoch == 5:
+        raise KeyboardInterrupt
 
 
 def test_without_an_estimate_what_is_listed_is_said(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:

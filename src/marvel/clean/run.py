@@ -88,7 +88,8 @@ class CleanRun(Run):
         return torch.cat(parts).flatten(1).numpy()
 
     def facts(self) -> Facts:
-        return {**super().facts(), "clean": {"canaries": len(self.canaries)}}
+        listed = {"precision": self.precision, "top": self.top}
+        return {**super().facts(), "clean": {"canaries": len(self.canaries), **listed}}
 
     def claim(self, folder: RunFolder, resume: bool) -> None:
         before = folder.config
@@ -99,6 +100,9 @@ class CleanRun(Run):
             if had != have:
                 raise FolderError(f"{folder.path} holds a run with {had} canaries, not {have}: name another folder")
         super().claim(folder, resume)
+        if before is not None and folder.config is not None:
+            # Another list of a run that is there does not become the run's own: without a word it is the first again.
+            folder.config = {**folder.config, "clean": before["clean"]}
 
     # ------------------------------------------------------------ after
 

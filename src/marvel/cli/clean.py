@@ -75,7 +75,8 @@ def clean(
     with Progress(quiet or process() > 0) as progress:
         from marvel.clean import clean as find
 
-        settings, folder, number = _settings(data, flags, context.args, resume)
+        how: dict[str, Any] = {"precision": precision, "top": top}
+        settings, folder, how = _settings(data, flags, context.args, resume, how)
 
         def loaded(read: "Data") -> None:
             if not quiet:
@@ -87,9 +88,7 @@ def clean(
         found = find(
             data,
             folder,
-            canaries=number,
-            precision=precision,
-            top=top,
+            **how,
             resume=resume,
             watch=progress.of(str(settings.get("--method", settings.get("method", "marvel")))),
             expect=expect,
@@ -106,9 +105,10 @@ def clean(
 
 
 def _settings(
-    data: str, flags: dict[str, Any], words: Sequence[str], resume: bool
-) -> tuple[dict[str, Any], Path, float | None]:
-    """The settings that were given, from the run that goes on, then the file, then the flags; the folder; canaries."""
+    data: str, flags: dict[str, Any], words: Sequence[str], resume: bool, how: dict[str, Any]
+) -> tuple[dict[str, Any], Path, dict[str, Any]]:
+    """The settings that were given, from the run that goes on, then the file, then the flags; the folder; and `how`,
+    which says what is listed, with the canaries."""
     from marvel.config import Config, read_config
     from marvel.distributed import ask_first
     from marvel.errors import InvalidInput, pick
@@ -129,13 +129,16 @@ def _settings(
     named = (before or {"config": {}})["config"].get("method", Config.method)
     kind = pick("method", str(settings.get("--method", settings.get("method", named))), METHODS)
     own = own_values(words, kind)
-    number = _number(canaries)
+    how = {"canaries": _number(canaries), **how}
     if before is not None:
         known = {key: value for key, value in before["config"].items() if key != "precision"}  # of its arithmetic
         settings = {**known, **settings}
-        if number is None:
-            number = (before.get("clean") or {}).get("canaries")
-    return settings | own, folder, number
+        was = before.get("clean") or {}
+        if how["canaries"] is None:
+            how["canaries"] = was.get("canaries")
+        if how["precision"] is None and how["top"] is None:
+            how |= {"precision": was.get("precision"), "top": was.get("top")}
+    return settings | own, folder, how
 
 
 def _number(text: str | None) -> float | None:
