@@ -140,6 +140,18 @@ def test_a_method_that_removes_nothing_lists_negative_margins(tmp_path: Path) ->
     assert [issue.index for issue in top.issues] == found.quality.argsort()[:4].tolist()
 
 
+def test_as_many_as_were_asked_for_are_not_said_to_look_wrong(criterion: Method, tmp_path: Path) -> None:
+    """Most of them were never removed, and have margins that are positive on average."""
+    saved = save_run(tmp_path / "run", criterion, (X, Y), top=len(X) - 5)
+    assert sum(issue.removed_at > 0 for issue in saved.issues) < len(saved.issues) / 2
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "As many as were asked for" in page
+    assert "look wrong" not in page and "were removed in training" not in page
+    saved = save_run(tmp_path / "other", criterion, (X, Y))
+    page = (tmp_path / "other" / "report.html").read_text(encoding="utf-8")
+    assert "look wrong" in page and "were removed in training" in page and "were asked for" not in page
+
+
 def test_an_instance_never_seen_is_not_judged(tmp_path: Path) -> None:
     found = Marvel(4, 2, warmup=0, wait=1)
     found(torch.tensor([[0.0, 1], [1, 0]]), torch.tensor([0, 0]), torch.tensor([0, 1]))

@@ -85,7 +85,8 @@ def save_run(
             make_room(place, replace)
             place.cut_metrics(0)  # of a loop that did not end
         origin = own.origin or _keep_looks(place, own, listed, ranked, keep)
-        _write(place, criterion, own, origin, findings, place.metrics() if kept else [], dict(settings or {}))
+        lines = place.metrics() if kept else []
+        _write(place, criterion, own, origin, findings, top, lines, dict(settings or {}))
         page = write_report(place) if report and origin is not None else None
     return Saved(place.path, findings.issues(), page)
 
@@ -132,6 +133,7 @@ def _write(
     own: Own,
     origin: Origin | None,
     findings: Findings,
+    top: int | None,
     lines: list[Facts],
     settings: dict[str, Any],
 ) -> None:
@@ -151,7 +153,7 @@ def _write(
     }
     findings.write_issues(folder)
     folder.write_instances(findings.columns)
-    folder.found = findings.facts(origin, own.set_aside, warnings=findings.warnings())
+    folder.found = findings.facts(origin, own.set_aside, top=top, warnings=findings.warnings())
     folder.record = {
         **facts,
         "final": {
