@@ -207,6 +207,46 @@ def test_a_run_with_corrections_is_exported_with_them(table: Path, tmp_path: Pat
     assert corrected["i3"] == "cat" and corrected["i8"] == "dog" and "i10" not in corrected and corrected["i9"] == "dog"
 
 
+def written(kind: str, folder: Path) -> Path:
+    """24 instances, in turn an ash, an elm and an oak, as a file or folder of that kind."""
+    names, x = ["ash", "elm", "oak"] * 8, RNG.normal(size=(24, 3))
+    if kind == "photos":
+        for i, name in enumerate(names):
+            path = folder / kind / name / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(RNG.integers(0, 255, (8, 8, 3)).astype(np.uint8)).save(path)
+    elif kind == "m.npz":
+        np.savez(folder / kind, x=x, y=np.array(names))
+    else:
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"]).assign(label=names)
+        frame.to_csv(folder / kind, index=False) if kind == "m.csv" else frame.to_parquet(folder / kind)
+    return folder / kind
+
+
+@pytest.mark.parametrize("kind", ["m.csv", "m.parquet", "m.npz", "photos"])
+def test_the_corrections_of_a_second_round_hold_those_of_the_first(kind: str, tmp_path: Path) -> None:
+    """Applied to the source, one table says what the exported data says, and no label falls back to what it was."""
+    source = written(kind, tmp_path)
+    ids = [i for i in datasets.load(str(source)).ids or () if labels_of(datasets.load(str(source)))[i] == "ash"]
+    first = tmp_path / "first.csv"
+    told = [f"{ids[0]},elm,", f"{ids[1]},elm,", f"{ids[2]},,aside", f"{ids[3]},elm,", f"{ids[4]},ash,"]
+    first.write_text("\n".join(["id,corrected,action", *told]) + "\n", encoding="utf-8")
+    folder = run_on(source, tmp_path / "run", corrections=str(first))
+    decide(folder, **{ids[1]: ("choose", "oak"), ids[3]: ("choose", "ash"), ids[5]: ("choose", "oak")})
+    decide(folder, **{ids[6]: ("aside", None)})
+    assert export(folder, tmp_path / "out").changed == 3
+    given = labels_of(datasets.load(str(source)))
+    expected = {id: label for id, label in given.items() if id not in (ids[2], ids[6])}
+    expected |= {ids[0]: "elm", ids[1]: "oak", ids[5]: "oak"}
+    again = read(Config(data=str(source), corrections=str(tmp_path / "out" / "corrections.csv")))
+    assert labels_of(again) == expected
+    new = tmp_path / "out" if kind == "photos" else tmp_path / "out" / kind
+    assert sorted(labels_of(datasets.load(str(new))).values()) == sorted(expected.values())
+    rows = {row[0]: row[2:] for row in lines(tmp_path / "out" / "corrections.csv")[1:]}
+    assert rows[ids[0]] == ["ash", "elm", "earlier"] and rows[ids[1]] == ["ash", "oak", "choose"]
+    assert rows[ids[2]] == ["ash", "", "aside"] and ids[4] not in rows
+
+
 def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
     frame = pandas.DataFrame(
         {

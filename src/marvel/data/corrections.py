@@ -125,7 +125,12 @@ def _places(data: Data, by: str) -> Mapping[str, int]:
 def _aside(data: Data, left: list[int], name: str) -> list[SetAside]:
     ids = data.ids or tuple(str(index) for index in range(len(data)))
     rows = data.origin.rows.tolist() if data.origin is not None else range(len(data))
-    return [SetAside(ids[index], f"set aside in {name}", rows[index]) for index in left]
+    return [SetAside(ids[index], left_out(name), rows[index]) for index in left]
+
+
+def left_out(name: str) -> str:
+    """Why an instance is set aside that a table of this name leaves out."""
+    return f"set aside in {name}"
 
 
 def _count(names: list[str]) -> str:

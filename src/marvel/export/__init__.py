@@ -106,9 +106,9 @@ def export(
 
 
 def corrections(what: Decided) -> str:
-    """The table of all that was decided."""
+    """The table of all that was decided, before the run too."""
     lines = [line_of(HEADING)]
-    for one in what.lines:
+    for one in what.all_lines():
         cells = (one.id, str(one.row), one.given, one.corrected or "", one.action)
         lines.append(line_of(guarded(cell) for cell in cells))
     return "".join(lines)

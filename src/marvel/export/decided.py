@@ -1,15 +1,20 @@
 """What a label becomes: the decisions of a review, and suggestions that are accepted without one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from marvel.data.corrections import left_out
 from marvel.data.origin import Origin
 from marvel.errors import DataError, FolderError, InvalidInput
 from marvel.review.decisions import Decision, read_decisions
 from marvel.runs import RunFolder
+
+EARLIER = "earlier"
+"""The action of a label that was corrected before the run, by the corrections it began with."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,14 @@ class Decided:
     undecided: int = 0
     relabelled: bool = False
     """Whether the run had corrections, so that its given labels differ from those of the source."""
+    left: frozenset[int] = frozenset()
+    """Rows that these corrections leave out."""
+    source: dict[int, str | None] = field(default_factory=dict)
+    """What the rows are called in the source, of all that `label_of` was asked about."""
 
     def label_of(self, row: int, name: str | None) -> str | None:
         """What the label of a row becomes that is called `name` in the source; None where it is set aside."""
+        self.source[row] = name
         if row in self.aside:
             return None
         if row in self.given and not self.relabelled and name != self.given[row]:
@@ -52,6 +62,21 @@ class Decided:
                 f"and is '{name}'; bring it back, or run again"
             )
         return self.corrected.get(row, name)
+
+    def all_lines(self) -> list[Line]:
+        """The decisions, and the corrections that the run began with, beside the labels of the source: whoever applies
+        them to the source has the labels as they are now. To be asked when the data is written."""
+        lines = {one.row: one for one in self.lines}
+        if self.relabelled:
+            for row, name in self.source.items():
+                before = self.given.get(row)
+                if row in lines:
+                    lines[row] = replace(lines[row], given=name or "")
+                elif row in self.left:
+                    lines[row] = Line(self.ids[row], row, name or "", None, "aside")
+                elif before is not None and before != name:
+                    lines[row] = Line(self.ids[row], row, name or "", before, EARLIER)
+        return [lines[row] for row in sorted(lines)]
 
     def check_ids(self, ids: Sequence[str]) -> None:
         """The rows of the source are those of the run still, by their ids."""
@@ -111,9 +136,11 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
         else:
             corrected[row] = classes[label]
         lines.append(Line(ids[index], row, before[row], corrected.get(row), action))
-    relabelled = config["config"].get("corrections") is not None
+    earlier = config["config"].get("corrections")
+    reason = None if earlier is None else left_out(Path(earlier).name)
+    left = frozenset(row for row, why in aside.items() if why == reason)
     named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
-    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, relabelled)
+    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, earlier is not None, left)
 
 
 def _chosen(decision: Decision, given: int) -> int | None:
