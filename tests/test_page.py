@@ -270,6 +270,22 @@ def test_nothing_found_is_said(tmp_path: Path, planted: Planted) -> None:
     assert "No label looks wrong." in page.of("p.lead")
 
 
+def test_an_empty_list_does_not_unsay_the_estimate(tmp_path: Path, planted: Planted) -> None:
+    """--precision 1 lists nothing where no label is certain to be wrong; some are wrong all the same."""
+    first = slice(0, 60)
+    folder = write_cleaned(
+        tmp_path / "run", planted.truth[first], planted.truth[first], planted.ids[first], estimate=False
+    )
+    found, rest = folder.found, {"precision": None, "recall": 0.0, "cut_off": None, "model": "In words."}
+    assert issues(folder) == [] and found is not None
+    for value, said in ((12.0, "None is listed"), (0.0, "No label looks wrong.")):
+        wrong = {"value": value, "low": 0.0, "high": 20.0, "level": 0.9}
+        folder.found = {**found, "canaries": 60, "estimate": {"wrong": wrong, **rest}}
+        lead = written(folder, Pictures(planted)).of("p.lead")
+        assert any(words.startswith(said) for words in lead)
+        assert ("No label looks wrong." in lead) == (value == 0)
+
+
 def test_a_plain_run_has_a_report_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from marvel.cli import main
     from marvel.config import Config
