@@ -343,6 +343,24 @@ def test_noise_is_that_of_train(marvel: Run) -> None:
     assert RunFolder("out").config["noise"]["sha256"] == said["sha256"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("names", [["-1", "2", "10", "x"], ["Ash", "elm", "oak", "\u00e9lm"]])
+def test_noise_in_a_table_is_that_of_train(marvel: Run, names: list[str]) -> None:
+    """Names that are numbers in part are put in order by both in the same way: circular noise goes to the next."""
+    from marvel.config import Config
+    from marvel.run import train
+
+    rows = [f"{i % 7},{names[i % 4]}" for i in range(80)]
+    Path("clean.csv").write_text("\n".join(["x,label", *rows]) + "\n", encoding="utf-8")
+    how = ("--noise", "circular", "--rate", "0.4", "--seed", "1")
+    done = marvel("noise", "clean.csv", "--column", "label", *how, "--out", "noisy.csv")
+    assert done.code == 0, done.err
+    run = train(Config(data="clean.csv", noise="circular", rate=0.4, seed=1, epochs=1, device="cpu"))
+    noisy = [line.split(",")[1] for line in Path("noisy.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert noisy == [run.data.classes[label] for label in run.corruption.labels]
+    changed = [(names[i % 4], label) for i, label in enumerate(noisy) if label != names[i % 4]]
+    assert len(changed) > 15 and all(names[(names.index(old) + 1) % 4] == new for old, new in changed)
+
+
 def test_noise_by_a_matrix(marvel: Run) -> None:
     Path("clean.txt").write_text("no\nyes\n" * 50)
     Path("matrix.csv").write_text("1,0\n0.2,0.8\n")

@@ -5,7 +5,8 @@
     .csv    (or .tsv) the column named, or the only one; all else is written back byte for byte
     .txt    a label a line
 
-Labels that are not whole numbers from 0 are names: their classes are the names that occur, sorted.
+Labels that are not whole numbers from 0 are names: their classes are the names that occur, in the order that `marvel
+train` has them in, so that the same seed makes the same labels wrong.
 """
 
 import io
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marvel.data.classes import class_name
+from marvel.data.classes import class_name, class_order
 from marvel.data.csv_text import cut, quoted, read_csv
 from marvel.errors import DataError, InvalidInput
 from marvel.runs import write_atomically
@@ -184,6 +185,11 @@ def _labelled(path: Path, cells: list[str], heading: bool, text: Text) -> LabelF
     if not labels:
         raise DataError(f"{path} has a heading and no labels")
     numbered = _number([int(label) for label in labels] if all(map(_is_number, labels)) else labels)
+    if numbered[1] is not None and text.delimiter is not None:
+        # Classes of a table come as numbers do, 2 before 10; those of an array, which a .txt file goes with, as texts.
+        names = tuple(sorted(numbered[1], key=class_order))
+        place = {name: number for number, name in enumerate(names)}
+        numbered = np.array([place[label] for label in labels], dtype=np.int64), names
     return LabelFile(*numbered, path.suffix.lower(), replace(text, places=text.places[int(heading) :]))
 
 

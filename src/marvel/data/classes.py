@@ -45,12 +45,12 @@ def cell_text(value: object) -> str | None:
 def number_labels(values: Iterable[object]) -> Labels:
     """The classes are the labels that occur: in the order of numbers where all are numbers, else of the alphabet."""
     names = [class_name(value) for value in values]
-    classes = tuple(sorted({name for name in names if name is not None}, key=_order))
+    classes = tuple(sorted({name for name in names if name is not None}, key=class_order))
     place = {name: number for number, name in enumerate(classes)}
     return Labels(np.array([-1 if name is None else place[name] for name in names], dtype=np.int64), classes)
 
 
-def _order(name: str) -> tuple[bool, float, str]:
+def class_order(name: str) -> tuple[bool, float, str]:
     """Numbers before words; -1, 2, 10 and not -1, 10, 2."""
     try:
         number = float(name)
@@ -98,7 +98,7 @@ def _alike(names: Sequence[str]) -> list[str]:
     """Names that people may mean the same by: "True" and "TRUE", "1" and "1.0", the two ways to write an accent."""
     groups: dict[object, list[str]] = {}
     for name in names:
-        word, number, _ = _order(name)
+        word, number, _ = class_order(name)
         same = " ".join(unicodedata.normalize("NFKC", name).casefold().split()) if word else number
         groups.setdefault(same, []).append(f"'{name}'")
     return [" and ".join(group) for group in groups.values() if len(group) > 1]
