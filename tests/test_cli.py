@@ -443,6 +443,30 @@ def test_tune_prints_trials_and_the_command_that_trains_with_the_best(marvel: Ru
     assert entry["options"] == found["best"]["point"] and entry["method"] == "gce" and entry["rate"] == 0.4
 
 
+@pytest.mark.parametrize("given", [("--alpha", "0.5"), ("--alpha=0.5",)])
+@pytest.mark.parametrize("first", [True, False])
+def test_tune_takes_the_parameters_of_the_method(marvel: Run, given: tuple[str, ...], first: bool) -> None:
+    """They are neither flags of the verb nor RUN, wherever they stand."""
+    words = ["--method", "sce", *NOISY, "--epochs", "1", "--folds", "1", "--try", "A=-2,-5", "--json", "--quiet"]
+    done = marvel("tune", *(given if first else ()), *words, *(() if first else given))
+    assert done.code == 0, done
+    said = json.loads(done.out)
+    assert said["config"]["options"] == {"alpha": 0.5} and len(said["trials"]) == 2
+    assert "--alpha 0.5" in said["command"]
+
+
+def test_a_parameter_of_the_method_may_come_before_what_the_verb_is_about(marvel: Run) -> None:
+    marvel("train", *NOISY, "--epochs", "6", "--method", "ce", "--ledger", "--out", "ce", "--quiet")
+    before = marvel("tune", "--warmup", "2", "ce", "--replay", "wait=2", "--json")
+    after = marvel("tune", "ce", "--replay", "wait=2", "--warmup", "2", "--json")
+    assert before.code == after.code == 0 and before.out == after.out
+    rng = np.random.default_rng(0)
+    np.savez("mine.npz", x=rng.standard_normal((120, 4)), y=np.arange(120) % 2)
+    assert marvel("clean", "--wait", "3", "mine.npz", "--epochs", "2", "--out", "run", "--quiet").code == 0
+    assert (RunFolder("run").config or {})["config"]["options"]["wait"] == 3
+    fails(marvel("clean", "--wait", "3"), "Missing argument")
+
+
 def test_tune_reads_a_run(marvel: Run) -> None:
     trained = ("train", *NOISY, "--ledger", "--quiet", "--checkpoint-every", "0")
     assert marvel(*trained, "--method", "ce", "--epochs", "6", "--out", "ce").code == 0

@@ -28,6 +28,37 @@ EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 class Grouped(TyperCommand):
     """A verb whose `--help` shows flags in groups, in plain text: importing Rich takes longer than all else there."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Flags that only the method knows are set apart first, or the verb would take one for its argument."""
+        own: list[str] = []
+        if ctx.ignore_unknown_options:
+            args, own = self._apart(ctx, args)
+        ctx.args = [*super().parse_args(ctx, args), *own]
+        return list(ctx.args)
+
+    def _apart(self, ctx: Any, args: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words of the verb, and the flags that are not its own, with the word after each that has no `=`."""
+        takes = {
+            name: not getattr(parameter, "is_flag", False)
+            for parameter in self.get_params(ctx)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+        }
+        ours: list[str] = []
+        others: list[str] = []
+        rest = list(args)
+        while rest:
+            word = rest.pop(0)
+            name, given, _ = word.partition("=")
+            if word == "--":  # what follows are no flags
+                return [*ours, word, *rest], others
+            known = not name.startswith("--") or name in takes
+            (ours if known else others).append(word)
+            if given or not rest or not name.startswith("--"):
+                continue
+            if takes.get(name, not rest[0].startswith("--")):
+                (ours if known else others).append(rest.pop(0))
+        return ours, others
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
