@@ -11,6 +11,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.experiment.asked import numbers, only, shard
 from marvel.experiment.finding import available, find
 from marvel.experiment.grid import read_grid
+from marvel.results import identity
 
 GRID = """
 title = "Mine"
@@ -85,6 +86,13 @@ def test_a_grid_without_axes_is_one_setting(tmp_path: Path) -> None:
         ('[grid]\nmethod = ["mravel"]\n', "no method 'mravel'; did you mean 'marvel'"),
         ("seeds = 3\n", "seeds should be a list of whole numbers"),
         ('measures = ["test_acc"]\n', "no measure 'test_acc'; did you mean 'test_accuracy'"),
+        ('measures = "test_accuracy"\n', "measures should be a list of names, got 'test_accuracy'"),
+        ("measures = 3\n", "measures should be a list of names, got 3"),
+        ("measures = []\n", "measures should be a list of names"),
+        ("measures = [3]\n", "a measure is said by its name, got 3"),
+        ("[settings]\nweight_decay = 0.1\n[grid]\nweight-decay = [0.2]\n", "weight-decay is in .*and in"),
+        ("[grid]\nseed = [0, 1]\n", r"write seeds = \[0, 1, 2\] above"),
+        ("[settings]\nseed = 1\n", r"write seeds = \[0, 1, 2\] above"),
         ("seeds = [-1]\n", "seeds should be a list of whole numbers"),
         ("seeds = [", "is not a TOML file"),
     ],
@@ -93,6 +101,29 @@ def test_mistakes_in_a_grid_are_said(text: str, words: str, tmp_path: Path) -> N
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(InvalidInput, match=words):
         read_grid(tmp_path / "bad.toml")
+
+
+def test_no_record_is_shown_under_two_settings(tmp_path: Path) -> None:
+    """Two values of any setting are two runs, or are refused: else the number of one would be that of both."""
+    values: dict[str, str] = {
+        "precision": '["float32", "bf16"]',
+        "threads": "[1, 2]",
+        "fast": "[true, false]",
+        "source": '["resident", "streamed"]',
+        "checkpoint-every": "[1, 2]",
+        "batch": "[16, 32]",
+        "hold_out": "[0.1, 0.2]",
+        "nesterov": "[true, false]",
+    }
+    how = {"precision", "threads", "fast", "source", "checkpoint-every"}
+    for name, two in values.items():
+        (tmp_path / "grid.toml").write_text(f"[grid]\n{name} = {two}\n")
+        if name in how:
+            with pytest.raises(InvalidInput, match=f"{name} says how a run is computed"):
+                read_grid(tmp_path / "grid.toml")
+        else:
+            found = read_grid(tmp_path / "grid.toml")
+            assert len({identity(cell.config) for cell in found.cells}) == 2, name
 
 
 # ------------------------------------------------------------ which runs

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from marvel.config import Config, as_plain, config_from, read_config
+from marvel.config import HOW, Config, as_plain, config_from, read_config
 from marvel.errors import InvalidInput, UnknownName, pick
 from marvel.experiment import MEASURES, Cell, Experiment
 
@@ -51,22 +51,34 @@ def read_grid(path: Path) -> Experiment:
     seeds = content.get("seeds", [0])
     if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise InvalidInput(f"{path}: seeds should be a list of whole numbers, got {seeds!r}")
-    measures = tuple(content.get("measures", Experiment.measures))
+    measures = content.get("measures", list(Experiment.measures))
+    if not isinstance(measures, list) or not measures:
+        raise InvalidInput(f'{path}: measures should be a list of names, got {measures!r}: write ["test_accuracy"]')
     for measure in measures:
-        pick("measure", str(measure), MEASURES)
+        pick("measure", measure, MEASURES)
     headings = ("data", ", ".join(axes) or "setting", "method")
-    return Experiment(path.stem, str(content.get("title", path.stem)), tuple(cells), tuple(seeds), measures, headings)
+    title = str(content.get("title", path.stem))
+    return Experiment(path.stem, title, tuple(cells), tuple(seeds), tuple(measures), headings)
 
 
 def _check(
     path: Path, settings: Mapping[str, Any], grid: Mapping[str, Any], options: Mapping[str, Any], methods: list[Any]
 ) -> None:
     """Said before anything is made of it: what cannot be meant."""
+    told = {name.replace("-", "_") for name in settings}
     for name, values in grid.items():
+        plain = name.replace("-", "_")
         if not isinstance(values, list) or not values:
             raise InvalidInput(f"{path}: {name} in [grid] should be a list of values, got {values!r}")
-        if name in settings:
+        if plain in told:
             raise InvalidInput(f"{path}: {name} is in [settings] and in [grid]: leave out one of them")
+        if plain in HOW:  # one record would be shown as that of each
+            raise InvalidInput(
+                f"{path}: {name} says how a run is computed and not which one it is, so that several in [grid] would "
+                "be the same run: put one into [settings]"
+            )
+    if "seed" in told or "seed" in grid:
+        raise InvalidInput(f"{path}: seeds are those of the whole grid: write seeds = [0, 1, 2] above [settings]")
     for name in options:
         if name not in methods:
             raise InvalidInput(
