@@ -158,6 +158,15 @@ def test_failures_stop_no_other_and_the_code_says_so(capsys: pytest.CaptureFixtu
     assert bench("--only", "method=ce") == 0  # they were not asked for
 
 
+def test_the_report_says_what_failed_whatever_the_file_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.toml").write_text(GRID.replace('"marvel"]', '"npcl", "marvel"]'))
+    assert bench("--results", "there/all.jsonl", "--seeds", "0") == 1
+    capsys.readouterr()
+    assert marvel("report", "mine.toml", "--results", "there", "--json") == 0
+    why = {cell["row"]: cell["why_not_run"] for cell in json.loads(capsys.readouterr().out)["cells"]}
+    assert why["ce"] is None and why["npcl"].startswith("npcl must be told the noise rate")
+
+
 def test_time_that_runs_out_leaves_runs_that_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.toml").write_text(GRID.replace("epochs = 3", "epochs = 100000").replace("batch = 16", "batch = 2"))
     assert bench("--max-seconds", "1", "--runs", "there") == 3

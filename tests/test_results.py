@@ -195,6 +195,14 @@ def test_a_record_that_keeps_less_of_a_run_is_kept_as_it_is(tmp_path: Path) -> N
     assert records(tmp_path / "a.jsonl") == [{"asked": {"seed": 1}, "estimate": 1 / 3}]
 
 
+def test_what_is_no_record_of_a_run_is_passed_over(tmp_path: Path) -> None:
+    """Files of other programs may lie in the same folder."""
+    add(tmp_path / "a.jsonl", record(0))
+    other = '{"hello": 1}\n[3]\n{"config": {"lr": 1}, "final": {}}\n{"asked": {"seed": 1}, "estimate": 0.5}\n'
+    (tmp_path / "other.jsonl").write_text(other)
+    assert [r["config"]["seed"] for r in by_run(tmp_path).values()] == [0]
+
+
 def _add_many(path: Path, seeds: range) -> None:
     for seed in seeds:
         add(path, record(seed))
@@ -228,4 +236,17 @@ def test_a_failure_is_noted_once_and_forgotten(tmp_path: Path) -> None:
     assert failures(path)[1]["run"] == identity(first) and failures(path)[1]["asked"]["data"] == "mine.npz"
     forget_failure(path, second)
     forget_failure(path, first)
+    assert not beside(path).exists()
+
+
+def test_a_damaged_note_of_a_failure_stops_nothing(tmp_path: Path) -> None:
+    path, first, second = tmp_path / "a.jsonl", Config(data="mine.npz"), Config(data="mine.npz", seed=1)
+    note_failure(path, first, InvalidInput("once"))
+    with open(beside(path), "ab") as file:
+        file.write(b'{"run": \nnull\n\xff\n')
+    assert [line["error"] for line in failures(path)] == ["once"]
+    note_failure(path, second, InvalidInput("other"))
+    forget_failure(path, first)
+    assert [line["error"] for line in failures(path)] == ["other"]
+    forget_failure(path, second)
     assert not beside(path).exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marvel.config import Config
 from marvel.engines import Engine, Job, Shown, side_by_side
-from marvel.results import add, forget_failure, identity, identity_of, note_failure, records, what
+from marvel.results import add, forget_failure, identity, note_failure, records, runs_of, what
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
 
@@ -54,7 +54,7 @@ def work(
     configs = list(configs)
     file_of = results if callable(results) else lambda _: Path(results)
     files = dict.fromkeys(map(file_of, configs))
-    todo = left(configs, (identity_of(record) for file in files for record in records(file)))
+    todo = left(configs, (run for file in files for run in runs_of(file)))
     jobs = [Job(config, folder_of(config, runs), until, tuple(modules)) for config in todo]
     for which, shown in engine(jobs, stop):
         file = file_of(todo[which])

@@ -8,7 +8,7 @@ not make a run that is done look like another, and tables that share a run find 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,7 +37,7 @@ def identity(config: Config) -> str:
 
 def identity_of(record: Mapping[str, Any]) -> str:
     """Which run a record is of. Where there is a preset, as it was when the run was done, and not as it is now."""
-    return what(record["config"] if record["config"]["data"] in PRESETS else record["asked"])
+    return what(record["config"] if record["config"]["data"] in PRESETS else record.get("asked", record["config"]))
 
 
 def what(settings: Mapping[str, Any]) -> str:
@@ -75,13 +75,26 @@ def records(path: Path) -> list[Facts]:
     return found
 
 
+def runs_of(path: Path) -> dict[str, Facts]:
+    """The records of a file, by which run they are of; what else is written there is of no run."""
+    return {identity_of(record): record for record in records(path) if _of_a_run(record)}
+
+
 def by_run(folder: Path) -> dict[str, Facts]:
-    """The records of all files of a folder, by which run they are of."""
+    """The same of all files of a folder."""
     found: dict[str, Facts] = {}
     for path in sorted(folder.glob("*.jsonl")):
         if not path.name.endswith(FAILED):
-            found |= {identity_of(record): record for record in records(path)}
+            found |= runs_of(path)
     return found
+
+
+def _of_a_run(record: Any) -> bool:
+    """Whether it has what every record of a run has: others may lie in the same folder."""
+    if not isinstance(record, dict) or not isinstance(record.get("final"), dict):
+        return False
+    config = record.get("config")
+    return isinstance(config, dict) and {"data", "method", "options", "seed"} <= set(config)
 
 
 def add(path: Path, record: Facts) -> None:
@@ -120,8 +133,9 @@ def _rounded(value: Any, digits: int = DIGITS) -> Any:
 
 
 def failures(results: Path) -> list[Facts]:
-    """The runs that failed when they were last tried."""
-    return records(beside(results))
+    """The runs that failed when they were last tried, of a file of records, or of all in a folder."""
+    files = sorted(results.glob(f"*{FAILED}")) if results.is_dir() else [beside(results)]
+    return [note for file in files if file.exists() for note in _notes(file.read_bytes())]
 
 
 def note_failure(results: Path, config: Config, error: Exception) -> None:
@@ -145,10 +159,20 @@ def beside(results: Path) -> Path:
     return results.with_name(results.name.removesuffix(".jsonl") + FAILED)
 
 
+def _notes(content: bytes) -> list[Facts]:
+    """What a file of failures says. A damaged line is left out: it stops no run, and the next try says it anew."""
+    found = []
+    for line in content.split(b"\n")[:-1]:
+        with suppress(ValueError, RecursionError):
+            note = json.loads(line)
+            if isinstance(note, dict) and {"run", "error"} <= set(note):
+                found.append(note)
+    return found
+
+
 def _rewrite(path: Path, run: str, line: Facts | None) -> None:
     with _held(path) as file:
-        lines = [json.loads(old) for old in file.read().split(b"\n")[:-1]]
-        lines = [old for old in lines if old["run"] != run] + ([] if line is None else [line])
+        lines = [old for old in _notes(file.read()) if old["run"] != run] + ([] if line is None else [line])
         file.seek(0)
         file.truncate()
         file.write(b"".join(map(_line, lines)))

@@ -90,7 +90,7 @@ def _table(what: str, form: str | None, out: Path | None, results: Path, only: S
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
     found = asked.only(find(what, ", nor a run folder of that name"), only)
-    lines = compared.compare(found, by_run(results).values(), failures(results / f"{found.name}.jsonl"))
+    lines = compared.compare(found, by_run(results).values(), failures(results))
     if form == "json":
         content = _json(compared.facts(found, lines))
     elif form == "terminal" and out is None:
