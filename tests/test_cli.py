@@ -455,6 +455,15 @@ def test_tune_takes_the_parameters_of_the_method(marvel: Run, given: tuple[str, 
     assert "--alpha 0.5" in said["command"]
 
 
+def test_a_search_that_goes_on_with_other_parameters_shows_each_under_its_name(marvel: Run) -> None:
+    asked = ("tune", *NOISY, "--method", "gce", "--epochs", "1", "--folds", "1", "--out", "t")
+    assert marvel(*asked, "--try", "q=0.2,0.6", "--quiet").code == 0
+    shown = marvel("tune", "--out", "t", "--resume", "--try", "batch=64").out.splitlines()
+    headings, *rows = (line.split() for line in shown[1:-1] if line.strip() and "─" not in line)
+    assert headings[:2] == ["q", "batch"]
+    assert [row[:2] for row in rows] == [["0.2", "–"], ["0.6", "–"], ["–", "64"]]
+
+
 def test_a_parameter_of_the_method_may_come_before_what_the_verb_is_about(marvel: Run) -> None:
     marvel("train", *NOISY, "--epochs", "6", "--method", "ce", "--ledger", "--out", "ce", "--quiet")
     before = marvel("tune", "--warmup", "2", "ce", "--replay", "wait=2", "--json")
@@ -482,7 +491,9 @@ def test_tune_reads_a_run(marvel: Run) -> None:
     fails(marvel("tune", "ce", "--foo", "3"), "--foo means something with --replay only")
     fails(marvel("tune", "ce", "--folds", "3"), "--folds is of a search, and RUN is only read")
     fails(marvel("tune", "ce", "--lr", "0.1"), "--lr is of a search, and RUN is only read")
-    fails(marvel("tune", "ce", "--replay", "q=2"), "no flag '--q'")
+    fails(marvel("tune", "ce", "--replay", "q=2"), "no setting 'q'")
+    fails(marvel("tune", "ce", "--replay", "warmup=-1"), "a warm-up is at least 0 epochs, got [-1]")
+    fails(marvel("tune", "ce", "--replay", "wait=2", "--until", "0"), "--until is a number of epochs, at least 1")
     fails(marvel("tune", "ce", "--replay", "lr=0.1"), "waits and warm-ups can be replayed")
     fails(marvel("tune", "ce", "--replay", "wait=auto"), "wait is a number of epochs here, got 'auto'")
     fails(marvel("tune", "nowhere"), "nowhere is no run folder")
@@ -492,7 +503,14 @@ def test_tune_reads_a_run(marvel: Run) -> None:
     ("words", "said"),
     [
         ("tune --method elr", "the paper has no grid for 'elr': add --try"),
-        ("tune --method gce --try qq=1", "no flag '--qq'; did you mean '--q'?"),
+        ("tune --method gce --try qq=1", "no setting 'qq'; did you mean 'q'?"),
+        ("tune --method gce --try data=digits,cifar10", "data cannot be tried"),
+        ("tune --method gce --try seed=0,1", "seed cannot be tried"),
+        ("tune --noise symmetric --rate 0.4 --method gce --try rate=0.1,0.2", "rate cannot be tried"),
+        ("tune --noise symmetric --rate 0.4 --method gce --by clean --share 0", "the share to hold out is above 0"),
+        ("tune --method gce --width 0", "width must be at least 1, got 0"),
+        ("tune --method gce --save two.csv", "two.csv is not JSON"),
+        ("tune --method gce --save other.json", "other.json is no list of what searches found"),
         ("tune --method gce --try q=0.1:0.9", "add --trials 20"),
         ("tune --method gce --by holdout", "did you mean 'hold-out'?"),
         ("tune --method gce --by clean", "is not known: use --by cv"),
@@ -503,6 +521,7 @@ def test_tune_reads_a_run(marvel: Run) -> None:
 )
 def test_mistakes_of_tune(marvel: Run, words: str, said: str) -> None:
     Path("two.csv").write_text("a,label\n1,cat\n2,dog\n")
+    Path("other.json").write_text('{"a": 1}')
     fails(marvel(*words.split()), said)
 
 

@@ -21,7 +21,7 @@ from marvel.run import corrupt, train
 from marvel.tune import search
 from marvel.tune.folds import Folds, deal, hold
 from marvel.tune.search import Tuned, finer, train_command, tune
-from marvel.tune.space import Span, points, read_space, usual_space, with_values
+from marvel.tune.space import Span, points, read_space, space_from, usual_space, with_values
 from marvel.tune.trials import Study, Trial
 from toy import problem
 
@@ -418,6 +418,72 @@ def test_a_small_space_is_drawn_from_to_the_end(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(search._Search, "steps", lambda self, point, fold: iter([float(point["q"])]))
     found = tune(settings(), {"q": (0.1, 0.9)}, folds=1, trials=6, data=toy())
     assert {trial.point["q"] for trial in found.trials} <= {0.1, 0.9}
+
+
+def test_several_numbers_are_one_value_and_a_search_of_them_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna keeps no lists."""
+    tried: list[Any] = []
+
+    def steps(self: Any, point: dict[str, Any], fold: int) -> Iterator[float]:
+        tried.append(point["drops"])
+        if len(tried) == 2:
+            raise Cut
+        yield len(point["drops"]) / 10
+
+    monkeypatch.setattr(search._Search, "steps", steps)
+    space: Any = {"drops": ((1,), (1, 2))}
+    with pytest.raises(Cut):
+        tune(settings(), space, folds=1, out=tmp_path, data=toy())
+    kept = space_from(json.loads((tmp_path / "tune.json").read_text())["space"])
+    assert kept == space
+    found = tune(settings(), kept, folds=1, out=tmp_path, resume=True, data=toy())
+    assert tried == [(1,), (1, 2), (1, 2)] and found.best.point == {"drops": (1, 2)}
+    assert "--drops 1,2" in found.command
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "trials"),
+    [
+        ({"lr": (0.01, 0.1)}, {"lr": Span(0.001, 0.1)}, 2),
+        ({"q": (0, 1)}, {"q": ("auto", 1)}, None),
+        ({"schedule": ("drops", "cosine")}, {"schedule": ("drops", "constant")}, None),
+    ],
+)
+def test_values_that_cannot_join_those_of_the_folder_are_refused(
+    first: Any, then: Any, trials: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search._Search, "steps", lambda self, point, fold: iter([0.5]))
+    monkeypatch.setattr(search._Judge, "refuse_what_cannot_be", lambda self, wanted: None)
+    tune(settings(), first, folds=1, out=tmp_path, data=toy())
+    with pytest.raises(FolderError, match="holds a search over other values of .* name another folder"):
+        tune(settings(), then, folds=1, trials=trials, out=tmp_path, resume=True, data=toy())
+
+
+@pytest.mark.parametrize("name", ["data", "label", "size", "noise", "rate", "hold_out", "protocol", "seed", "device"])
+def test_what_all_trials_share_cannot_be_tried(name: str) -> None:
+    """The data is read once and its noise made once: a trial with another name for it would be of the same."""
+    with pytest.raises(InvalidInput, match=f"{name} cannot be tried"):
+        tune(settings(), {name: (1, 2)}, data=toy())
+
+
+def test_a_finer_grid_follows_numbers_only_and_others_are_said_before_anything_is_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[Any] = []
+
+    def steps(self: Any, point: dict[str, Any], fold: int) -> Iterator[float]:
+        tried.append(point)
+        yield 0.5
+
+    monkeypatch.setattr(search._Search, "steps", steps)
+    names: Any = {"schedule": ("drops", "cosine")}
+    assert len(tune(settings(), names, by="hold-out", data=toy()).trials) == 2
+    tried.clear()
+    with pytest.raises(InvalidInput, match="a finer grid is for numbers"):
+        tune(settings(), names, by="hold-out", fine=True, data=toy())
+    assert tried == []
 
 
 def test_without_optuna_there_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,8 @@ def tune(
     from marvel.cli.progress import Progress
 
     flags = flag_values({**given, "config": as_text(config)})
+    if save is not None:
+        _entries(save)  # a file of another kind is said before anything is trained
     with Progress(quiet) as progress:
         asked, settings, space = _asked(flags, context.args, out, resume, tries or ())
         if save is not None and (known := [name for name in space or () if hasattr(settings, name)]):
@@ -207,12 +209,13 @@ def _watch(progress: "Progress") -> "Callable[[str], Callable[[Epoch], None]]":
 
 
 def _show(found: "Tuned") -> None:
-    names = list(found.best.point)
+    # A search that went on with other parameters has trials of both.
+    names = list(dict.fromkeys(name for trial in found.trials for name in trial.point))
     rows = []
     for trial in found.trials:
         told = "failed" if trial.failed is not None else percent(trial.score)
         sd = "–" if trial.sd is None else f"{100 * trial.sd:.1f}"
-        values = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.point.values()]
+        values = [_written(trial.point[name]) if name in trial.point else "–" for name in names]
         rows.append([*values, told, sd, "best" if trial is found.best else ""])
     held = {"cv": "given labels", "hold-out": "given labels", "clean": "clean labels"}[found.by]
     print_table([*names, f"accuracy, {held}", "sd", ""], rows)
@@ -221,18 +224,31 @@ def _show(found: "Tuned") -> None:
             typer.echo(f"{trial.point}: {trial.failed}", err=True)
 
 
-def _save(path: Path, entry: "Facts") -> None:
-    """In place of what was found for the same method and problem before."""
-    import json
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
-    from marvel.runs import as_json, write_atomically
+
+def _entries(path: Path) -> "list[Facts]":
+    """What was found before."""
+    import json
 
     try:
         entries = json.loads(path.read_bytes()) if path.exists() else []
     except ValueError as error:
         raise FolderError(f"{path} is not JSON: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise FolderError(f"{path} is no list of what searches found: name another file for --save")
+    return entries
+
+
+def _save(path: Path, entry: "Facts") -> None:
+    """In place of what was found for the same method and problem before."""
+    from marvel.runs import as_json, write_atomically
+
     same = ("data", "noise", "rate", "rates", "method")
-    rest = [old for old in entries if [old.get(key) for key in same] != [entry[key] for key in same]]
+    rest = [old for old in _entries(path) if [old.get(key) for key in same] != [entry[key] for key in same]]
     write_atomically(path, as_json([*rest, entry], indent=1))
 
 
@@ -294,6 +310,8 @@ def _replay(folder: "RunFolder", words: Sequence[str], until: int | None, own: S
     values = {
         name: [_epochs(name, value) for value in found] for name, found in space.items() if not isinstance(found, Span)
     }
+    if until is not None and until < 1:
+        raise InvalidInput(f"--until is a number of epochs, at least 1, got {until}")
     told = own_values(own, METHODS["marvel"])
     if set(told) - {"--warmup"}:
         raise InvalidInput(f"with RUN only --warmup can be told, got {', '.join(sorted(set(told) - {'--warmup'}))}")

@@ -65,6 +65,8 @@ def replay_folder(
     run = RunFolder(folder) if isinstance(folder, str) else folder
     if not waits or min(waits) < 1:
         raise InvalidInput(f"a wait is at least 1 epoch, got {list(waits)}")
+    if warmups is not None and (not warmups or min(warmups) < 0):
+        raise InvalidInput(f"a warm-up is at least 0 epochs, got {list(warmups)}")
     margins = [(epoch, kept["margin"].float()) for epoch, kept in run.ledger() if until is None or epoch <= until]
     if not margins:
         raise FolderError(f"{run.path} has no ledger to replay: train with --ledger")

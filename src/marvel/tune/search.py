@@ -21,7 +21,17 @@ from marvel.run import Run, read, resolve
 from marvel.runs import Facts, as_json, write_atomically
 from marvel.trainer import Epoch
 from marvel.tune.folds import Folds, settings_of_fold
-from marvel.tune.space import Point, Space, Span, are_numbers, facts_of, points, usual_space, with_values
+from marvel.tune.space import (
+    Point,
+    Space,
+    Span,
+    are_numbers,
+    facts_of,
+    points,
+    refuse_other_settings,
+    usual_space,
+    with_values,
+)
 from marvel.tune.trials import Study, Trial
 
 PROTOCOLS = ("cv", "hold-out", "clean")
@@ -99,14 +109,18 @@ def tune(
     """
     if by not in PROTOCOLS:
         raise UnknownName("protocol", by, PROTOCOLS)
-    if folds < 1:
-        raise InvalidInput(f"folds must be at least 1, got {folds}")
+    for name, value in (("folds", folds), ("width", width), ("trials", 1 if trials is None else trials)):
+        if value < 1:
+            raise InvalidInput(f"{name} must be at least 1, got {value}")
     data = read(config) if data is None else data
     resolved = resolve(config, data)
     space = usual_space(resolved, around) if space is None else space
-    fine = by == "hold-out" and len(space) == 1 if fine is None else fine
-    if fine and len(space) > 1:
-        raise InvalidInput(f"a finer grid is for one parameter, and {len(space)} are tried: add --no-fine")
+    refuse_other_settings(space)
+    if fine is None:
+        listed = [values for values in space.values() if not isinstance(values, Span) and are_numbers(values)]
+        fine = by == "hold-out" and len(space) == 1 == len(listed)
+    if fine:
+        _check_finer(space)
     judge = _judge(config, data, by, folds, share)
     # Said before anything is trained: a name or a value that cannot be.
     grid = None if trials is not None else points(space)
@@ -118,6 +132,7 @@ def tune(
     if folder is not None:
         claim(folder, asked, resume)
     study = Study(folder, config.seed, draws=grid is None)
+    study.refuse_others(space)
     search = _Search(study, judge, width, watch)
     if grid is None:
         assert trials is not None
@@ -139,10 +154,8 @@ def tune(
 def finer(space: Space, done: Sequence[Trial]) -> Space:
     """Between the best value and the better of its neighbours, in thirds of their distance: the paper's
     {18, 30, 42, 54, 66} becomes {54, 58, 62, 66}."""
-    ((name, values),) = space.items()
+    name, values = _check_finer(space)
     scores = {trial.point[name]: trial.score for trial in done if trial.score is not None}
-    if isinstance(values, Span) or not are_numbers(values):
-        raise InvalidInput(f"a finer grid is for numbers, which the values of {name} are not: add --no-fine")
     known = sorted(scores)
     if len(known) < 2:
         return {name: tuple(known)}
@@ -154,6 +167,16 @@ def finer(space: Space, done: Sequence[Trial]) -> Space:
     if all(isinstance(value, int) for value in values):
         return {name: tuple(dict.fromkeys(round(value) for value in between))}
     return {name: tuple(low if k == 0 else high if k == 3 else round(v, 10) for k, v in enumerate(between))}
+
+
+def _check_finer(space: Space) -> tuple[str, tuple[Any, ...]]:
+    """The one parameter of which a finer grid may follow, and its values."""
+    if len(space) > 1:
+        raise InvalidInput(f"a finer grid is for one parameter, and {len(space)} are tried: add --no-fine")
+    ((name, values),) = space.items()
+    if isinstance(values, Span) or not are_numbers(values):
+        raise InvalidInput(f"a finer grid is for numbers, which the values of {name} are not: add --no-fine")
+    return name, values
 
 
 # ------------------------------------------------------------ how a point is judged
@@ -182,18 +205,24 @@ def _judge(config: Config, data: Data, by: str, folds: int, share: float | None)
     if by == "clean":
         if config.noise == "none" and data.clean is None:
             raise InvalidInput(f"which labels of {config.data} are clean is not known: use --by cv, which needs none")
-        held = config.but(hold_out=share or config.hold_out or CLEAN_SHARE, protocol="validation", checkpoint_every=0)
+        share = (config.hold_out or CLEAN_SHARE) if share is None else share
+        _check_share(share)
+        held = config.but(hold_out=share, protocol="validation", checkpoint_every=0)
         best: Callable[[Facts], float] = lambda record: max(record["curves"]["validation_accuracy"])  # noqa: E731
         return _Judge(lambda point: with_values(held, point), lambda fold: data, 1, best)
     if share is not None and by == "cv":
         raise InvalidInput("--share is of --by hold-out and --by clean; cross-validation holds out one fold of --folds")
     if by == "hold-out":
         share, folds = QUARTER if share is None else share, 1
-        if not 0 < share <= 0.5:
-            raise InvalidInput(f"the share to hold out is above 0 and at most 0.5, got {share}")
+        _check_share(share)
     dealt = Folds(config, data, FOLDS if folds == 1 else folds, share)
     last: Callable[[Facts], float] = lambda record: float(record["final"]["test_accuracy"])  # noqa: E731
     return _Judge(lambda point: settings_of_fold(with_values(config, point)), dealt.without, folds, last)
+
+
+def _check_share(share: float) -> None:
+    if not 0 < share <= 0.5:
+        raise InvalidInput(f"the share to hold out is above 0 and at most 0.5, got {share}")
 
 
 # ------------------------------------------------------------ trying

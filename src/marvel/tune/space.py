@@ -11,11 +11,11 @@ The paper's grids, from its appendix, are those taken where nothing is said:
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from marvel.config import Config, config_from, options_of
+from marvel.config import GROUPS, Config, config_from, options_of
 from marvel.errors import InvalidInput
 from marvel.methods import METHODS
 from marvel.paper import BINARY, paper_cell, paper_number
@@ -38,6 +38,9 @@ class Span:
 
 
 Space: TypeAlias = dict[str, "tuple[Any, ...] | Span"]
+
+TRIED = {*GROUPS["Method"], *GROUPS["Training"]} - {"seed"}
+"""Settings that trials may differ in. All learn from the same data, with the same noise, and are judged alike."""
 
 GCE_Q = (0.1, 0.3, 0.5, 0.7, 0.9)
 SCE_A, SCE_ALPHA = (-2.0, -5.0, -8.0), (0.01, 0.1, 1.0)
@@ -66,8 +69,21 @@ def read_space(words: Sequence[str], config: Config) -> Space:
             raise InvalidInput(
                 f"what to try is written NAME=VALUES, got '{word}': q=0.1,0.5 or wait=3..7 or lr=0.001:0.1"
             )
-        space[name.replace("-", "_")] = _values(name, text, config)
+        plain = name.replace("-", "_")
+        refuse_other_settings([plain])
+        space[plain] = _values(name, text, config)
     return space
+
+
+def refuse_other_settings(names: Iterable[str]) -> None:
+    """Data that is read once cannot be tried, and scores on other labels or other instances cannot be compared."""
+    settings = {field.name for field in dataclasses.fields(Config)}
+    for name in names:
+        if name in settings - TRIED:
+            raise InvalidInput(
+                f"{name} cannot be tried, since all trials have the same data, noise, seed and judgement: try a "
+                f"parameter of the method, or one of {', '.join(sorted(TRIED))}"
+            )
 
 
 def _values(name: str, text: str, config: Config) -> tuple[Any, ...] | Span:
@@ -90,7 +106,7 @@ def _values(name: str, text: str, config: Config) -> tuple[Any, ...] | Span:
 def _typed(name: str, text: str, config: Config) -> Any:
     """The value as a run would read it; a name that nobody knows is refused there, with the nearest one."""
     plain = name.replace("-", "_")
-    read = config_from({"method": config.method, f"--{name}": text})
+    read = config_from({"method": config.method, name: text})
     return read.options[plain] if plain in read.options else getattr(read, plain)
 
 
@@ -113,8 +129,13 @@ def facts_of(space: Space) -> dict[str, Any]:
 
 
 def space_from(facts: Mapping[str, Any]) -> Space:
-    """The space again."""
-    return {name: Span(**values) if isinstance(values, Mapping) else tuple(values) for name, values in facts.items()}
+    """The space again; a value of several numbers is a list in JSON."""
+    return {
+        name: Span(**values)
+        if isinstance(values, Mapping)
+        else tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        for name, values in facts.items()
+    }
 
 
 def points(space: Space) -> list[Point]:

@@ -67,7 +67,7 @@ class Study:
             raise FolderError(f"{folder}/{DATABASE} cannot be read: {error}") from None
         # A search that goes on draws other points than it began with.
         self._study.sampler = optuna.samplers.TPESampler(seed=seed + len(self._trials()))
-        self._optuna, self._draws = optuna, draws
+        self._optuna, self._draws, self._folder = optuna, draws, folder
         self._open: dict[str, Any] = {}
 
     # ------------------------------------------------------------ what is known
@@ -76,24 +76,38 @@ class Study:
         """The score of each fold that was done for a point, in whichever trial."""
         found: dict[int, float] = {}
         for trial in self._trials():
-            if trial.params == dict(point):
+            if _point(trial) == dict(point):
                 found |= {int(key[5:]): value for key, value in trial.user_attrs.items() if key.startswith("fold ")}
         return found
 
     def failure(self, point: Mapping[str, Any]) -> str | None:
         """Why a point's training failed."""
-        said = [t.user_attrs.get("failed") for t in self._trials() if t.params == dict(point)]
+        said = [t.user_attrs.get("failed") for t in self._trials() if _point(t) == dict(point)]
         return next((reason for reason in reversed(said) if reason is not None), None)
 
     def drawn(self) -> list[Point]:
         """All points there are, in the order they were first tried."""
-        unique = {_key(trial.params): dict(trial.params) for trial in self._trials() if trial.params}
+        unique = {_key(_point(trial)): _point(trial) for trial in self._trials() if trial.params}
         return list(unique.values())
 
     def ended(self) -> int:
         """How many trials came to an end, in a score or in a failure."""
         complete = self._optuna.trial.TrialState.COMPLETE
         return sum(trial.state == complete or "failed" in trial.user_attrs for trial in self._trials())
+
+    def refuse_others(self, space: Space) -> None:
+        """Values of another kind than those tried before cannot join them in one study."""
+        wanted = self._distributions(space)
+        for name in wanted:
+            before = [trial.distributions[name] for trial in self._trials() if name in trial.distributions]
+            try:
+                for old in before:
+                    self._optuna.distributions.check_distribution_compatibility(old, wanted[name])
+            except ValueError:
+                raise FolderError(
+                    f"{self._folder} holds a search over other values of {name}, to which these cannot be added: name "
+                    "another folder"
+                ) from None
 
     def _trials(self) -> list[Any]:
         return list(self._study.get_trials(deepcopy=False))
@@ -103,7 +117,7 @@ class Study:
     def draw(self, space: Space) -> Point:
         """A new point, where the trials so far make it promising."""
         trial = self._study.ask(self._distributions(space))
-        point = dict(trial.params)
+        point = _point(trial)
         self._open[_key(point)] = trial
         return point
 
@@ -113,11 +127,11 @@ class Study:
             return
         known = self.scores(point)
         for old in self._trials():  # what was going on when it was interrupted
-            if old.params == point and old.state == self._optuna.trial.TrialState.RUNNING:
+            if _point(old) == point and old.state == self._optuna.trial.TrialState.RUNNING:
                 self._study.tell(old.number, state=self._optuna.trial.TrialState.FAIL)
-        self._study.enqueue_trial(point)
+        self._study.enqueue_trial({name: _kept(value) for name, value in point.items()})
         trial = self._study.ask(self._distributions(space))
-        while trial.params != point:  # one that was waiting when it was interrupted
+        while _point(trial) != point:  # one that was waiting when it was interrupted
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
             trial = self._study.ask(self._distributions(space))
         for fold, score in known.items():
@@ -146,11 +160,24 @@ class Study:
                 kind = kinds.IntDistribution if isinstance(values.low, int) else kinds.FloatDistribution
                 found[name] = kind(values.low, values.high, log=values.by_powers)
             elif self._draws or not are_numbers(values):
-                found[name] = kinds.CategoricalDistribution(values)
+                found[name] = kinds.CategoricalDistribution([_kept(value) for value in values])
             else:
                 whole = all(isinstance(value, int) for value in values)
                 found[name] = (kinds.IntDistribution if whole else kinds.FloatDistribution)(min(values), max(values))
         return found
+
+
+def _kept(value: Any) -> Any:
+    """As Optuna can write it down: of several numbers, their text."""
+    return json.dumps(list(value)) if isinstance(value, tuple | list) else value
+
+
+def _point(trial: Any) -> Point:
+    """What was tried, as it was before it was written down."""
+    return {
+        name: tuple(json.loads(value)) if isinstance(value, str) and value.startswith("[") else value
+        for name, value in trial.params.items()
+    }
 
 
 def _key(point: Mapping[str, Any]) -> str:
