@@ -3,12 +3,14 @@
 import dataclasses
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from marvel.config import GROUPS, Config, config_from, options_of, read_config
+from marvel.config import GROUPS, Config, as_plain, config_from, options_of, read_config
 from marvel.errors import InvalidInput, UnknownName
 from marvel.methods import METHODS
 
@@ -163,3 +165,36 @@ def test_but_changes_a_setting_and_checks_it() -> None:
     assert Config().but(epochs=3).epochs == 3
     with pytest.raises(InvalidInput):
         Config().but(epochs=0)
+
+
+def test_what_programs_hand_over_is_what_a_file_would_say() -> None:
+    """Seeds of np.arange and paths are written into JSON, and make the same run as plain ones."""
+    handed = Config(
+        data=Path("some") / "mine.npz",  # type: ignore[arg-type]
+        seed=np.arange(4)[3],
+        noise="pair",
+        rates=np.array([0.4, 0.0]),  # type: ignore[arg-type]
+        lr=np.float64(0.5),
+        drops=[np.int64(1), 2],  # type: ignore[arg-type]
+        nesterov=np.bool_(True),  # type: ignore[arg-type]
+    )
+    plain = Config(data="some/mine.npz", seed=3, noise="pair", rates=(0.4, 0.0), lr=0.5, drops=(1, 2), nesterov=True)
+    assert handed == plain and json.loads(json.dumps(handed.facts())) == as_plain(plain.facts())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epochs": "3"}, "epochs must be a whole number, got '3'"),
+        ({"drops": 5}, "drops should be numbers or none, got 5"),
+        ({"drops": ("a",)}, "drops should be numbers or none"),
+        ({"noise": "pair", "rates": 0.4}, "rates should be numbers, got 0.4"),
+        ({"data": 3}, "data should be text, got 3"),
+        ({"label": 3}, "label should be text or none, got 3"),
+        ({"ledger": "yes"}, "ledger should be true or false, got 'yes'"),
+        ({"options": None}, "options should be a table"),
+    ],
+)
+def test_a_value_of_another_kind_is_said_at_once(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        Config(**changes)

@@ -8,9 +8,11 @@ import dataclasses
 import difflib
 import inspect
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
@@ -89,7 +91,12 @@ class Config:
     options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "the method's own parameters"})
 
     def __post_init__(self) -> None:
+        for field_ in dataclasses.fields(self):
+            value = getattr(self, field_.name)
+            if (plain := _plain(value)) is not value:
+                object.__setattr__(self, field_.name, plain)
         self._check_names()
+        self._check_kinds()
         self._check_numbers()
         self._check_noise()
         known = options_of(_methods()[self.method])
@@ -98,7 +105,10 @@ class Config:
                 raise UnknownName(f"parameter of {self.method}", name, known or ["(it has none)"])
 
     def _check_names(self) -> None:
+        from marvel.noise import NOISE
+
         pick("method", self.method, _methods())
+        pick("noise", self.noise, NOISE)
         choices = {
             "schedule": ("drops", "cosine", "constant"),
             "optimizer": ("sgd", "adamw"),
@@ -112,6 +122,19 @@ class Config:
                 raise UnknownName(name, str(getattr(self, name)), known)
         if self.protocol == "validation" and self.hold_out == 0:
             raise InvalidInput("protocol 'validation' needs a validation set: add --hold-out 0.1")
+
+    def _check_kinds(self) -> None:
+        if not isinstance(self.options, Mapping):
+            raise InvalidInput(f"options should be a table of the method's own parameters, got {self.options!r}")
+        for name, kind in _hints().items():
+            value = getattr(self, name)
+            kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+            if get_origin(kinds[0]) is tuple:
+                fits = isinstance(value, tuple) and all(map(_is_number, value))
+            else:
+                fits = kinds[0] not in (str, bool) or isinstance(value, kinds[0])
+            if not fits and not (value is None and type(None) in kinds):
+                raise InvalidInput(f"{name} should be {_say(kinds)}, got {value!r}")
 
     def _check_numbers(self) -> None:
         for names, kind, said in ((WHOLE, Integral, "a whole number"), (REAL, Real, "a number")):
@@ -145,9 +168,6 @@ class Config:
 
     def _check_noise(self) -> None:
         """What a noise does not take is refused: a rate that nobody reads would pass for a noisy run that went well."""
-        from marvel.noise import NOISE
-
-        pick("noise", self.noise, NOISE)
         takes = _takes(self.noise)
         for name in ("rate", "rates", "noise_file"):
             if getattr(self, name) and name != takes:
@@ -163,6 +183,24 @@ class Config:
     def facts(self) -> dict[str, Any]:
         """For JSON."""
         return dataclasses.asdict(self)
+
+
+def _plain(value: Any) -> Any:
+    """What programs hand over, as JSON and a comparison know it: paths as text, NumPy's numbers as Python's."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list) or getattr(value, "ndim", 0) == 1:
+        return tuple(map(_plain, value))
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Config, localns={"Mapping": Mapping})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -239,7 +277,7 @@ def config_from(*layers: Mapping[str, Any]) -> Config:
     Keys that are no settings are taken as the method's own parameters. A key may be spelled `noise_rate`, `noise-rate`
     or, as a flag, `--noise-rate`; values may be text.
     """
-    hints = get_type_hints(Config, localns={"Mapping": Mapping})
+    hints = _hints()
     names = set(hints) - {"options"}
     settings: dict[str, Any] = {}
     options: dict[str, tuple[str, Any]] = {}
