@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from marvel import __version__
+from marvel.catalogue import describe
 from marvel.cli import main
 from marvel.cli.progress import Progress
 from marvel.cli.show import print_table
@@ -279,6 +280,14 @@ def test_methods_as_a_table(marvel: Run) -> None:
 
 
 # ------------------------------------------------------------ marvel noise
+
+
+def test_methods_breaks_no_word_on_a_terminal_of_80_columns(marvel: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = marvel("methods").out
+    assert max(map(len, shown.splitlines())) <= 80
+    told = {f"{p['name']}={p['default']}" for key in METHODS for p in describe(key)["parameters"] if not p["required"]}
+    assert {word for word in told if " " not in word} <= set(shown.split())
 
 
 def test_noise_list(marvel: Run) -> None:

@@ -54,9 +54,15 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: b
     # Names are data: brackets and colons in them are no markup.
     console = Console(width=120 if piped else None, markup=False, emoji=False, highlight=False)
     table = Table(box=box.SIMPLE_HEAD, show_header=any(headings), show_lines=lines, padding=(0, 1, 0, 0))
+    longest = [
+        max((cell_len(word) for cell in (heading, *(row[column] for row in rows)) for word in cell.split()), default=0)
+        for column, heading in enumerate(headings)
+    ]
+    unbroken = sum(longest) + 2 * len(headings) <= console.width  # room for each column's longest word
     for column, heading in enumerate(headings):
         numbers = column > 0 and all(row[column][:1].isdigit() or row[column] == "–" for row in rows)
         widest = max([*map(len, heading.split()), *(len(row[column]) for row in rows if numbers)], default=0)
+        widest = max(widest, longest[column]) if unbroken else widest
         side: Literal["left", "right"] = "right" if numbers else "left"
         # Names that leave no room for the numbers beside them are folded.
         whole = column == 0 and max((cell_len(row[0]) for row in rows), default=0) <= console.width / 2
