@@ -279,6 +279,16 @@ class Targets(Items):
         self.targets, self.classes = Y.tolist(), list(NAMES)
 
 
+class Rows(Items):
+    """A dataset around a DataFrame whose rows are a part of a larger one, in another order."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__()
+        frame = pandas.DataFrame({"given": Y.numpy()}, index=np.random.default_rng(0).permutation(2 * N)[:N])
+        for name, make in attributes.items():
+            setattr(self, name, make(frame))
+
+
 SAME: dict[str, Any] = {
     "tensors": TensorDataset(X, Y),
     "indexed": Indexed(TensorDataset(X, Y)),
@@ -294,6 +304,13 @@ SAME: dict[str, Any] = {
     "items": Items(),
     "dicts": Items(lambda i: {"x": X[i], "labels": Y[i]}),
     "targets": Targets(),
+    "a series": Rows(labels=lambda frame: frame["given"]),
+    "categories": Rows(targets=lambda frame: frame["given"].astype("category")),
+    "a subset of a series": Subset(Rows(labels=lambda frame: frame["given"]), range(N)),
+    "frames": Rows(labels=lambda frame: frame, samples=lambda frame: frame),
+    "one-hot": Rows(targets=lambda frame: torch.eye(3)[Y]),
+    "a number of classes": Rows(classes=lambda frame: 3),
+    "classes without order": Rows(classes=lambda frame: {"x", "y", "z"}),
     "a list": [(x, int(y)) for x, y in zip(X, Y)],
     "data": Data("blobs", X, Y, NAMES),
 }
@@ -347,6 +364,11 @@ def test_the_names_of_a_model(criterion: Method, tmp_path: Path) -> None:
     """`id2label` of Hugging Face's models: the names go by number, whatever the order they are said in."""
     saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y), classes=dict(reversed([*enumerate(NAMES)])))
     assert [issue.given for issue in saved.issues] == [NAMES[Y[issue.index]] for issue in saved.issues]
+
+
+def test_the_names_of_a_dataset_may_be_a_dict() -> None:
+    names = Rows(classes=lambda frame: {2: "cedar", 0: "ash", 1: "birch"})
+    assert read_own(names, N, 3).classes == NAMES
 
 
 def test_huggingface_datasets(criterion: Method, tmp_path: Path) -> None:
@@ -511,6 +533,7 @@ def pixel_of_two(content: bytes | None) -> int:
         ((X, Y.double()), {}, r"float64: \.astype\(int\)"),
         (TensorDataset(X, Y), {"classes": {"a": 0, "b": 1, "c": 2}}, "0..2 to names"),
         (Items(lambda i: X[i]), {}, "labels="),
+        (Items(lambda i: (X[i], torch.eye(3)[Y[i]])), {}, r"one class, got a tensor of shape \(3,\): .*labels="),
         (TensorDataset(X, Y), {"labels": Y[:5]}, r"expected 90 labels, .* got shape \(5,\)"),
         (TensorDataset(X, Y), {"classes": ["a", "b"]}, "knows 3 classes, and 2 names"),
         (TensorDataset(X, Y), {"labels": Y + 1}, "labels are not among the 3 classes"),

@@ -69,7 +69,7 @@ class Found:
 
     instance: Callable[[int], Any]
     labels: Any = None
-    classes: Sequence[str] | None = None
+    classes: Sequence[str] | Mapping[int, str] | None = None
     ids: Sequence[str] | None = None
     columns: Sequence[str] | None = None
     files: Sequence[Path] | None = None
@@ -106,7 +106,8 @@ def read_own(
     else:
         found = look_into(data, n, labels is None)
         name = name if found.root is None else found.root.name
-    own_names = names_of(names, classes) if isinstance(names, Mapping) else found.classes if names is None else names
+    own_names = found.classes if names is None else names
+    own_names = names_of(own_names, classes) if isinstance(own_names, Mapping) else own_names
     numbered, own_names = _numbered(found.labels if labels is None else labels, own_names, n, classes)
     known = found.ids if ids is None else ids
     own_ids = tuple(map(str, range(n) if known is None else known))
@@ -153,7 +154,7 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
     row = _rows_of(data)
     if row is not None:
         return _of_table(data, row)
-    known = next((getattr(data, key) for key in LABELS if _length(getattr(data, key, None)) == n), None)
+    known = next((values for key in LABELS if _length(values := _in_order(getattr(data, key, None))) == n), None)
     if getattr(data, "target_transform", None) is not None:
         known = None
     if known is None and labelled:
@@ -161,11 +162,11 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
     elif labelled:
         _check_labels(data, known, n)
     samples: Any = getattr(data, "samples", None)
-    is_files = _length(samples) == n and isinstance(samples[0], tuple) and len(samples[0]) == 2
+    is_files = isinstance(samples, list | tuple) and len(samples) == n and _is_pair(samples[0])
     return Found(
         lambda i: _without_label(data[i]),
         known,
-        getattr(data, "classes", None),
+        _names_in_order(getattr(data, "classes", None)),
         files=[Path(str(path)) for path, _ in samples] if is_files else None,
         root=Path(str(data.root)) if is_files and hasattr(data, "root") else None,
     )
@@ -247,6 +248,22 @@ def _with(own: Own, origin: Origin | None, ids: tuple[str, ...], set_aside: tupl
 # ------------------------------------------------------------ items and labels
 
 
+def _in_order(values: Any) -> Any:
+    """Values by their places, whatever names the rows of a Series have; None: they are not one for each instance."""
+    if getattr(values, "ndim", 1) != 1:  # one-hot, or a table
+        return None
+    return np.asarray(values) if hasattr(values, "iloc") else values
+
+
+def _names_in_order(names: Any) -> Any:
+    """What a dataset calls its classes, where that has an order: not of a set, nor of their number."""
+    return None if isinstance(names, str) or _length(names) is None or not hasattr(names, "__getitem__") else names
+
+
+def _is_pair(sample: Any) -> bool:
+    return isinstance(sample, tuple) and len(sample) == 2
+
+
 def _label_of(item: Any) -> Any:
     if isinstance(item, Mapping):
         found = next((item[key] for key in LABELS if key in item), None)
@@ -255,6 +272,11 @@ def _label_of(item: Any) -> Any:
     if found is None:
         raise InvalidInput(
             "items should be (x, y), or dicts with 'labels' or 'label': say the given labels with labels=..."
+        )
+    if isinstance(found, Tensor) and found.numel() != 1:
+        raise InvalidInput(
+            f"the label of an item should be one class, got a tensor of shape {tuple(found.shape)}: say the given "
+            "labels with labels=..."
         )
     return found.item() if isinstance(found, Tensor | np.generic) else found
 
