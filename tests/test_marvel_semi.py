@@ -553,6 +553,22 @@ def test_the_estimator_predicts_by_the_teacher() -> None:
     assert all(found[i] == str(guesses[i]) for i in removed.nonzero().squeeze(1).tolist() if guesses[i] != y[i])
 
 
+def test_the_folder_of_the_estimator_says_what_is_guessed_and_what_returned(tmp_path: Any) -> None:
+    x, y, _ = problem(150, CLASSES, noise=0.4, seed=2)
+    told = {"warmup": 2, "wait": 1, "back": 1, "ramp": 2}
+    model = MarvelClassifier("marvel-semi", epochs=10, lr=0.02, method_params=told).fit(x.numpy(), y.numpy())
+    saved = model.save_run(tmp_path / "run", x.numpy(), top=150)
+    guess = model.criterion_.guess.argmax(1).tolist()
+    assert model.criterion_.rival.tolist() != guess  # else nothing is tested
+    for issue in saved.issues:
+        assert issue.suggested == ("" if guess[issue.index] == y[issue.index] else str(guess[issue.index]))
+        assert issue.returned_at == int(model.criterion_.back_at[issue.index])
+    kept_again = {issue.index for issue in saved.issues if issue.returned_at and not issue.removed_at}
+    assert kept_again and saved.report is not None
+    page = saved.report.read_text(encoding="utf-8")
+    assert f"<dt>removed, and returned</dt><dd>{len(kept_again)}</dd>" in page
+
+
 def test_clean_suggests_what_is_guessed(tmp_path: Any) -> None:
     run = CleanRun(config("marvel-semi", 16, warmup=4), tmp_path / "run", data=blobs(240), canaries=30)
     for _ in run.steps():

@@ -112,6 +112,8 @@ def _columns(criterion: Method, own: Own) -> tuple[dict[str, Any], npt.NDArray[n
         "wrong_probability": np.full(n, np.nan),
         "canary": np.zeros(n, dtype=bool),
     }
+    if criterion.returned_at is not None:
+        columns["returned_at"] = criterion.returned_at.cpu().numpy()
     # What was removed before it was ever seen comes first.
     order = np.argsort(np.where(seen, quality, -np.inf), kind="stable")
     return columns, order[(seen | removed)[order]]
