@@ -451,7 +451,8 @@ def test_an_image_folder_is_written_back_as_one(criterion: Method, photos: Path,
 
 def test_other_labels_than_the_folders_are_kept_apart(criterion: Method, photos: Path, tmp_path: Path) -> None:
     """Labels that are not those of the folders cannot be written back as folders; the files still name instances."""
-    other = (Y + 1) % 3
+    other, lost = Y.clone(), criterion.rival >= 0
+    other[lost] = 3 - Y[lost] - criterion.rival[lost]  # the third class
     dataset = Folder(photos)
     saved = save_run(tmp_path / "run", criterion, dataset, labels=other)
     assert saved.issues[0].id.endswith(".png") and (saved.folder / "shown.parquet").exists()
@@ -548,6 +549,29 @@ def test_mistakes(data: Any, options: dict[str, Any], words: str, criterion: Met
     assert not (tmp_path / "run").exists()
 
 
+def test_words_in_another_order_than_the_alphabets(criterion: Method, tmp_path: Path) -> None:
+    """Whoever numbered the classes as they came must say so: by the alphabet a suggestion would be of another class."""
+    came = ("willow", "ash", "oak")  # 0, 1, 2 in the training
+    words = np.array(came)[Y.numpy()]
+    for data, options in (((X, words), {}), (TensorDataset(X, Y), {"labels": words.tolist()})):
+        with pytest.raises(InvalidInput, match="ash, oak, willow, and those of the training were not: .*classes="):
+            save_run(tmp_path / "run", criterion, data, **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+    saved = save_run(tmp_path / "run", criterion, (X, words), classes=came)
+    assert [issue.suggested for issue in saved.issues] == [came[criterion.rival[issue.index]] for issue in saved.issues]
+
+
+def test_labels_that_are_not_those_of_the_training_are_noticed(criterion: Method, tmp_path: Path) -> None:
+    """No margin is measured against the given label, so a label that one lost to is another's."""
+    shifted = (Y + 1) % 3
+    strangers = sum(int(rival) == int(label) for rival, label in zip(criterion.rival, shifted, strict=True))
+    assert strangers > 0
+    with pytest.warns(UserWarning, match=f"^{strangers} labels are the very class"):
+        criterion.issues(shifted)
+    with pytest.warns(UserWarning, match=f"^{strangers} labels are the very class"):
+        save_run(tmp_path / "run", criterion, TensorDataset(X, shifted))
+
+
 def test_before_the_first_epoch(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="criterion.step"):
         save_run(tmp_path / "run", Marvel(N, 3), TensorDataset(X, Y))
@@ -566,7 +590,7 @@ def test_decisions_on_other_data_are_not_exported(criterion: Method, tmp_path: P
     with Decisions(folder.decisions_file, of=folder.config["data"]["fingerprint"]) as decisions:
         decisions.decide([Change(3, "aside", None)], "me")
     export(folder, tmp_path / "out")
-    save_run(folder.path, criterion, TensorDataset(X, (Y + 1) % 3), replace=True)
+    save_run(folder.path, criterion, TensorDataset(X, Y), classes=NAMES, replace=True)
     with pytest.raises(FolderError, match="holds decisions on other data"):
         export(folder, tmp_path / "again")
 

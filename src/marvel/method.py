@@ -140,6 +140,11 @@ TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr
 """What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
 """What comes of batches without their index."""
+NOT_OF_TRAINING = (
+    "{} labels are the very class that margins were measured against in training, so these are not the labels that the "
+    "criterion was given: see that their order, and the numbers of the classes, are those of the training"
+)
+"""What is said of labels that the criterion has not seen."""
 
 
 def margins(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -391,6 +396,10 @@ class Method(Memory):
         """(n,) the quality between 0 and 1, low = suspect, as other tools print it."""
         return self.quality.sigmoid()
 
+    def strangers(self, labels: Tensor) -> Tensor:
+        """(n,) which of these labels the training cannot have had: the class that margins were measured against."""
+        return self.rival.cpu() == labels.cpu()
+
     @property
     def chosen(self) -> dict[str, float]:
         """What the method chose by itself so far, for the log and the record."""
@@ -524,6 +533,9 @@ class Method(Memory):
         for label in given:
             if not 0 <= label < self.classes:
                 raise InvalidInput(_outside("label", label, self.classes))
+        strangers = int(self.strangers(torch.tensor(given)).sum())
+        if strangers:
+            warnings.warn(NOT_OF_TRAINING.format(strangers), stacklevel=2)
         quality, suggested, removed_at = self.quality.tolist(), self.suggested.tolist(), self.removed_at.tolist()
         suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
         ranked = sorted(suspect.nonzero().squeeze(1).tolist(), key=lambda i: (quality[i], i))

@@ -13,7 +13,7 @@ Labels are taken from where they are at hand; where they are not, every item is 
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ class Own:
     origin: Origin | None = None
     """Where instances can be looked at, and written back to; None: what they look like must be kept."""
     set_aside: tuple[SetAside, ...] = ()
+    by_alphabet: bool = False
+    """Whether the labels are words, and nobody said which is which number."""
 
     def fingerprint(self) -> str:
         """A sha256 of labels and names: what decisions about them hang on."""
@@ -108,6 +110,7 @@ def read_own(
         name = name if found.root is None else found.root.name
     own_names = found.classes if names is None else names
     own_names = names_of(own_names, classes) if isinstance(own_names, Mapping) else own_names
+    is_named = own_names is not None
     numbered, own_names = _numbered(found.labels if labels is None else labels, own_names, n, classes)
     known = found.ids if ids is None else ids
     own_ids = tuple(map(str, range(n) if known is None else known))
@@ -121,6 +124,7 @@ def read_own(
         own_ids,
         found.instance,
         None if found.columns is None else tuple(map(str, found.columns)),
+        by_alphabet=not is_named and own_names != tuple(map(str, range(classes))),
     )
     if isinstance(data, Data):
         as_read = np.array_equal(numbered, data.y.numpy()) and ids is None
@@ -242,7 +246,7 @@ def _of_folder(own: Own, found: Found) -> Own:
 
 
 def _with(own: Own, origin: Origin | None, ids: tuple[str, ...], set_aside: tuple[SetAside, ...]) -> Own:
-    return Own(own.name, own.labels, own.classes, ids, own.instance, own.columns, origin, set_aside)
+    return replace(own, ids=ids, origin=origin, set_aside=set_aside)
 
 
 # ------------------------------------------------------------ items and labels

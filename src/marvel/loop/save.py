@@ -1,6 +1,7 @@
 """What a criterion found in a loop of one's own, as a run folder."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from marvel.clean import cut, write_report
 from marvel.clean.findings import Findings, Issue, suspects
@@ -18,7 +20,7 @@ from marvel.errors import InvalidInput
 from marvel.loop.dataset import Own, read_own
 from marvel.loop.keep import is_kept, make_room
 from marvel.loop.looks import looks_of
-from marvel.method import Method
+from marvel.method import NOT_OF_TRAINING, Method
 from marvel.methods import METHODS
 from marvel.run import curves_of, environment
 from marvel.runs import Facts, RunFolder
@@ -74,6 +76,7 @@ def save_run(
     place = RunFolder(folder)
     own = read_own(data, criterion.n, criterion.classes, labels, classes, ids, place.path.name)
     own = own if name is None else dataclasses.replace(own, name=name)
+    _check_given(criterion, own)
     columns, ranked = _columns(criterion, own)
     suspect = suspects(columns["removed_at"] > 0, columns["quality"])
     listed = ranked[suspect[ranked]] if top is None else ranked[:top]
@@ -89,6 +92,19 @@ def save_run(
         _write(place, criterion, own, origin, findings, top, lines, dict(settings or {}))
         page = write_report(place) if report and origin is not None else None
     return Saved(place.path, findings.issues(), page)
+
+
+def _check_given(criterion: Method, own: Own) -> None:
+    """Labels that the training cannot have had would be listed with suggestions that mean nothing."""
+    strangers = int(criterion.strangers(torch.from_numpy(own.labels)).sum())
+    if strangers and own.by_alphabet:
+        raise InvalidInput(
+            f"labels that are words are numbered in the order of the alphabet, {', '.join(own.classes[:5])}"
+            f"{', ...' if len(own.classes) > 5 else ''}, and those of the training were not: say the classes in the "
+            "order of their numbers with classes=..."
+        )
+    if strangers:
+        warnings.warn(NOT_OF_TRAINING.format(strangers), stacklevel=3)
 
 
 def _columns(criterion: Method, own: Own) -> tuple[dict[str, Any], npt.NDArray[np.int64]]:
