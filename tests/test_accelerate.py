@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
 
-from marvel import FolderError, Indexed, Marvel, MarvelPlus
+from marvel import FolderError, Indexed, InvalidInput, Marvel, MarvelPlus
 from marvel.integrations.accelerate import attach
 from marvel.integrations.state import FILE
 from together import EPOCHS, Toy, own_loop
@@ -91,6 +91,20 @@ def test_a_checkpoint_without_the_criterion(tmp_path: Path) -> None:
     attach(loop.accelerator, loop.criterion)
     with pytest.raises(FolderError, match="written without the criterion"):
         loop.accelerator.load_state(str(tmp_path))
+
+
+def test_a_second_criterion_would_lie_on_the_first(tmp_path: Path) -> None:
+    """Both would be written to one file, and `load_state` would bring the one's state to both."""
+    loop = Loop(Marvel, Accelerator(cpu=True))
+    attach(loop.accelerator, loop.criterion)
+    attach(loop.accelerator, loop.criterion)  # the same once more, as a notebook's cell may
+    with pytest.raises(InvalidInput, match="has a criterion already"):
+        attach(loop.accelerator, Marvel(N, 3, EPOCHS))
+    loop.epochs(2)
+    loop.accelerator.save_state(str(tmp_path))
+    loop.epochs(1)
+    loop.accelerator.load_state(str(tmp_path))
+    assert loop.criterion.epoch == 3
 
 
 @pytest.mark.dist

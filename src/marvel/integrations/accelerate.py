@@ -8,6 +8,7 @@ when they are read, so here it is a safetensors file.
 """
 
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from marvel.distributed import writes_files
 from marvel.errors import InvalidInput
@@ -16,6 +17,9 @@ from marvel.method import Method
 
 M = TypeVar("M", bound=Method)
 
+ATTACHED: WeakKeyDictionary[Any, Method] = WeakKeyDictionary()
+"""Which accelerator has which criterion in its checkpoints, under the one name there is for it."""
+
 
 def attach(accelerator: Any, criterion: M) -> M:
     """Move the criterion to the accelerator's device, and let its checkpoints hold it. Returns the criterion."""
@@ -23,6 +27,11 @@ def attach(accelerator: Any, criterion: M) -> M:
         raise InvalidInput(
             "even_batches=False lets processes take different numbers of steps, and the criterion waits for all of "
             "them in each: leave it out; instances that are repeated to fill up count once"
+        )
+    if ATTACHED.setdefault(accelerator, criterion) is not criterion:
+        raise InvalidInput(
+            "this accelerator has a criterion already, and its checkpoints hold one: make a new Accelerator, or let it "
+            "keep the second as a pickle, accelerator.register_for_checkpointing(criterion)"
         )
 
     def save(models: Any, weights: Any, folder: str) -> None:
