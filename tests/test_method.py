@@ -978,7 +978,7 @@ def test_a_loop_of_ones_own_is_told_what_it_leaves_out(key: str) -> None:
     assert all(one.filename == __file__ for one in said)
     told += [str(one.message) for one in said]
     alone = describe(key)["works_in"].startswith("any loop")
-    assert len(told) == (0 if alone else 1) and all("marvel.Trainer" in line for line in told)
+    assert len(told) == (0 if alone else 1) and all("marvel.run.train" in line for line in told)
 
 
 def test_truncated_gce_wants_the_trainer() -> None:

@@ -48,6 +48,25 @@ __all__ = [
     "save_run",
 ]
 
+_ROOMS = [
+    "bench",
+    "clean",
+    "config",
+    "data",
+    "export",
+    "integrations",
+    "metrics",
+    "networks",
+    "noise",
+    "report",
+    "review",
+    "run",
+    "runs",
+    "trainer",
+    "tune",
+]
+"""The modules that `marvel.data.load(...)` and its like lead to, after `import marvel` alone."""
+
 if TYPE_CHECKING:
     from marvel.errors import (
         DataError,
@@ -87,9 +106,11 @@ if TYPE_CHECKING:
 else:
     # Torch takes seconds to import, and `marvel --help` needs none of it: a name is found when it is first used.
     def __getattr__(name: str) -> object:
-        if name in __all__:
-            from importlib import import_module
+        from importlib import import_module
 
+        if name in _ROOMS:
+            return import_module(f"marvel.{name}")
+        if name in __all__:
             for home in ("errors", "method", "methods", "loop"):
                 module = import_module(f"marvel.{home}")
                 if hasattr(module, name):

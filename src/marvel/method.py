@@ -618,13 +618,13 @@ class Method(Memory):
         if "outputs" in left_out and isinstance(outputs, Tensor) and index is not None:
             raise InvalidInput(
                 f"{type(self).__name__} learns from more than the logits of a batch: its outputs() makes that, and "
-                "marvel.Trainer calls it; `marvel methods` says which methods work in any loop"
+                "marvel.run.train calls it; `marvel methods` says which methods work in any loop"
             )
         if left_out and "outputs" not in left_out and not self._warned:
             self._warned = True
             parts = " and ".join(f"{name}()" for name in left_out)
             warnings.warn(
-                f"{type(self).__name__} does part of its work in {parts}, which marvel.Trainer calls and a loop of "
+                f"{type(self).__name__} does part of its work in {parts}, which marvel.run.train calls and a loop of "
                 "one's own does not: nothing of that is done here",
                 stacklevel=5,
             )
