@@ -13,6 +13,7 @@ import pytest
 from marvel.config import GROUPS, Config, as_plain, config_from, options_of, read_config
 from marvel.errors import InvalidInput, UnknownName
 from marvel.methods import METHODS
+from marvel.run import train
 
 
 def test_every_setting_is_in_one_group_and_has_help() -> None:
@@ -127,6 +128,26 @@ def test_the_dataclass_refuses_what_is_no_number(settings: dict[str, Any], said:
     with pytest.raises(InvalidInput) as caught:
         Config(**settings)
     assert str(caught.value) == said
+
+
+def test_numbers_of_numpy_and_paths_are_written_as_any_other(tmp_path: Path) -> None:
+    """As the loops `for seed in np.arange(3)` and `for file in folder.iterdir()` give them."""
+    told = {"seed": np.int64(1), "epochs": np.int32(2), "batch": np.uint8(32), "lr": np.float32(0.5), "drops": (1,)}
+    told |= {"rates": np.array([0.25, 0.0]), "noise": "pair", "ledger": np.True_, "options": {"wait": np.int64(2)}}
+    plain = {"seed": 1, "epochs": 2, "batch": 32, "lr": 0.5, "drops": (1,)}
+    plain |= {"rates": (0.25, 0.0), "noise": "pair", "ledger": True, "options": {"wait": 2}}
+    config = Config(data=tmp_path / "mine.npz", root=tmp_path, **told)  # type: ignore[arg-type]
+    assert config == Config(data=str(tmp_path / "mine.npz"), root=str(tmp_path), **plain)  # type: ignore[arg-type]
+    assert json.loads(json.dumps(config.facts())) == as_plain(config.facts())
+
+
+def test_a_run_of_numpys_numbers_is_written_and_resumed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).standard_normal((40, 4)), y=np.arange(40) % 2)
+    for resume in (False, True):
+        config = Config(data=tmp_path / "mine.npz", seed=np.int64(3), epochs=np.int64(2))  # type: ignore[arg-type]
+        train(config, tmp_path / "run", resume=resume)
+    written = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (written["data"], written["seed"], written["epochs"]) == (str(tmp_path / "mine.npz"), 3, 2)
 
 
 def test_the_dataclass_refuses_parameters_the_method_does_not_have() -> None:

@@ -50,6 +50,13 @@ def fitted(method: str = "marvel", **changes: Any) -> MarvelClassifier:
     return MarvelClassifier(method, **settings).fit(X, Y)
 
 
+def test_searches_over_ranges_of_numpy() -> None:
+    grid = {"method__wait": np.arange(1, 3), "method__warmup": np.array([1]), "batch_size": np.array([16, 32])}
+    search = GridSearchCV(MarvelClassifier(epochs=4, lr=0.05), grid, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_estimator_.criterion_.wait in (1, 2) and search.best_estimator_.criterion_.warmup == 1
+    assert Marvel(N, CLASSES, np.int64(9), wait=np.int64(2), warmup=np.int64(1)).chosen == {"wait": 2, "warmup": 1}
+
+
 # No expected failures: the list of them would be the argument `expected_failed_checks`.
 @parametrize_with_checks([MarvelClassifier(epochs=12, lr=0.05)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:

@@ -189,6 +189,8 @@ def _plain(value: Any) -> Any:
     """What programs hand over, as JSON and a comparison know it: paths as text, NumPy's numbers as Python's."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list) or getattr(value, "ndim", 0) == 1:
         return tuple(map(_plain, value))
     return value.item() if getattr(value, "ndim", None) == 0 else value
