@@ -57,6 +57,37 @@ def test_searches_over_ranges_of_numpy() -> None:
     assert Marvel(N, CLASSES, np.int64(9), wait=np.int64(2), warmup=np.int64(1)).chosen == {"wait": 2, "warmup": 1}
 
 
+class Fickle(Small):
+    """As on some processors: of a few rows the last bits come out otherwise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + (1e-6 if len(x) < 16 else 0.0) * torch.arange(CLASSES)
+
+
+def test_a_prediction_is_the_same_whatever_else_is_asked_about() -> None:
+    model = fitted(network=Fickle)
+    together, apart = model.predict_proba(X), np.concatenate([model.predict_proba(row[None]) for row in X])
+    np.testing.assert_allclose(apart, together, rtol=0, atol=1e-12)
+
+
+def test_large_images_are_judged_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many at once as the Trainer's own evaluation takes, so that activations fit into memory."""
+    images = np.random.default_rng(0).integers(0, 255, (40, 3, 8, 8), dtype=np.uint8)
+    seen: list[int] = []
+
+    def watched(classes: int) -> nn.Module:
+        network = nn.Sequential(nn.Flatten(), nn.Linear(192, classes))
+        network.register_forward_hook(lambda module, inputs, outputs: seen.append(len(outputs)))
+        return network
+
+    model = MarvelClassifier(network=watched, epochs=1, batch_size=8).fit(images, np.arange(40) % 2)
+    whole = model.predict_proba(images)
+    monkeypatch.setattr("marvel.trainer.EVALUATION_NUMBERS", 7 * 192)
+    seen.clear()
+    np.testing.assert_allclose(model.predict_proba(images), whole, atol=1e-6)
+    assert seen == [7, 7, 7, 7, 7, 5]
+
+
 # No expected failures: the list of them would be the argument `expected_failed_checks`.
 @parametrize_with_checks([MarvelClassifier(epochs=12, lr=0.05)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:

@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 EVALUATION_BATCH, EVALUATION_NUMBERS = 2000, 2**25
 """How many instances are judged at once, at most; and how many numbers: of images of 224 x 224 pixels, 222."""
 
+
+def judged_at_once(shape: Sequence[int]) -> int:
+    """How many instances of that shape are judged at once."""
+    return max(1, min(EVALUATION_BATCH, EVALUATION_NUMBERS // math.prod(shape)))
+
+
 Builder = Callable[[int, tuple[int, ...], int], nn.Module]
 """Number of classes, shape of an instance, seed -> a network; for networks that have no name in `marvel.networks`."""
 
@@ -262,7 +268,7 @@ class Trainer:
 
     @property
     def judged_at_once(self) -> int:
-        return max(1, min(EVALUATION_BATCH, EVALUATION_NUMBERS // math.prod(self.shape)))
+        return judged_at_once(self.shape)
 
     @property
     def epochs(self) -> int:

@@ -32,13 +32,17 @@ from marvel.errors import InvalidInput, MissingExtra, pick
 from marvel.loop import Saved, save_run
 from marvel.method import Issue, Method
 from marvel.methods import METHODS
-from marvel.trainer import EVALUATION_BATCH, Trainer
+from marvel.trainer import Trainer, judged_at_once
 
 if TYPE_CHECKING:
     import pandas
 
 PREFIXED = {"method": "method_params", "network": "network_params"}
 """`method__wait=3` is short for an entry of `method_params`, as scikit-learn's searches like to write it."""
+
+ENOUGH = 32
+"""Processors multiply a matrix of a few rows by other instructions than a larger one, and the last bits differ. With so
+many rows a prediction is the same whatever else is asked about."""
 
 
 class MarvelClassifier(ClassifierMixin, BaseEstimator):
@@ -221,10 +225,10 @@ class MarvelClassifier(ClassifierMixin, BaseEstimator):
             network.eval()
         with _threads(self.threads), torch.no_grad():
             found = [
-                self.criterion_.predict(self.networks_, self._views.plain(part.to(device))).double().softmax(1)
-                for part in x.split(EVALUATION_BATCH)
+                self.criterion_.predict(self.networks_, self._views.plain(_filled_up(part).to(device)))[: len(part)]
+                for part in x.split(judged_at_once(x.shape[1:]))
             ]
-        return torch.cat(found).cpu().numpy()
+        return torch.cat(found).double().softmax(1).cpu().numpy()
 
     def predict(self, X: Any) -> Any:
         """(m,): the likeliest class."""
@@ -318,6 +322,12 @@ def _index_of(table: Any) -> Any:
     """The index of a DataFrame or Series; None of all else. (The `index` of a list is a method.)"""
     index = getattr(table, "index", None)
     return None if callable(index) else index
+
+
+def _filled_up(rows: Tensor) -> Tensor:
+    """Rows of a table, the last one repeated until they are enough to be computed as many are."""
+    lacking = max(0, ENOUGH - len(rows)) if rows.ndim == 2 else 0
+    return torch.cat([rows, rows[-1:].expand(lacking, -1)]) if lacking else rows
 
 
 def _array(values: Any) -> Any:
