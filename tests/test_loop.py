@@ -371,6 +371,18 @@ def test_the_names_of_a_dataset_may_be_a_dict() -> None:
     assert read_own(names, N, 3).classes == NAMES
 
 
+def test_names_are_not_those_of_classes_that_a_transform_numbers_anew() -> None:
+    """`classes` are of `targets`; what `target_transform` makes of these has them only where it changes no number."""
+    renumbered, typed = Targets(), Targets()
+    renumbered.make = lambda i: (X[i], 2 - int(Y[i]))
+    renumbered.target_transform = lambda y: 2 - y  # type: ignore[attr-defined]
+    typed.target_transform = torch.tensor  # type: ignore[attr-defined]
+    own = read_own(renumbered, N, 3)
+    assert own.labels.tolist() == (2 - Y).tolist() and own.classes == ("0", "1", "2")
+    assert read_own(renumbered, N, 3, names=NAMES[::-1]).classes == NAMES[::-1]
+    assert read_own(typed, N, 3).classes == NAMES
+
+
 def test_huggingface_datasets(criterion: Method, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(

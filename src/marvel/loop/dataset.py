@@ -159,6 +159,7 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
     if row is not None:
         return _of_table(data, row)
     known = next((values for key in LABELS if _length(values := _in_order(getattr(data, key, None))) == n), None)
+    kept = known
     if getattr(data, "target_transform", None) is not None:
         known = None
     if known is None and labelled:
@@ -170,7 +171,7 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
     return Found(
         lambda i: _without_label(data[i]),
         known,
-        _names_in_order(getattr(data, "classes", None)),
+        _names_in_order(getattr(data, "classes", None)) if _same(kept, known) else None,
         files=[Path(str(path)) for path, _ in samples] if is_files else None,
         root=Path(str(data.root)) if is_files and hasattr(data, "root") else None,
     )
@@ -259,6 +260,15 @@ def _in_order(values: Any) -> Any:
     return np.asarray(values) if hasattr(values, "iloc") else values
 
 
+def _same(kept: Any, given: Any) -> bool:
+    """Whether labels mean what the dataset's names of classes are of, and a transform has not numbered them anew."""
+    return kept is None or given is None or kept is given or [_plain(one) for one in kept] == list(given)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, Tensor | np.generic) else label
+
+
 def _names_in_order(names: Any) -> Any:
     """What a dataset calls its classes, where that has an order: not of a set, nor of their number."""
     return None if isinstance(names, str) or _length(names) is None or not hasattr(names, "__getitem__") else names
@@ -282,13 +292,13 @@ def _label_of(item: Any) -> Any:
             f"the label of an item should be one class, got a tensor of shape {tuple(found.shape)}: say the given "
             "labels with labels=..."
         )
-    return found.item() if isinstance(found, Tensor | np.generic) else found
+    return _plain(found)
 
 
 def _check_labels(data: Any, known: Any, n: int) -> None:
     """A few items have the labels that the dataset says it has; one that makes labels anew would mislead."""
     for i in range(0, n, max(1, n // CHECKED)):
-        said = known[i].item() if isinstance(known[i], Tensor | np.generic) else known[i]
+        said = _plain(known[i])
         shown = _label_of(data[i])
         if shown != said:
             raise InvalidInput(
