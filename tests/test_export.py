@@ -247,6 +247,16 @@ def test_the_corrections_of_a_second_round_hold_those_of_the_first(kind: str, tm
     assert rows[ids[2]] == ["ash", "", "aside"] and ids[4] not in rows
 
 
+def test_corrections_of_what_was_held_out_do_not_fall_back(tmp_path: Path) -> None:
+    source, first = written("m.csv", tmp_path), tmp_path / "first.csv"
+    ids = [i for i, label in labels_of(datasets.load(str(source))).items() if label == "ash"]
+    first.write_text("\n".join(["id,corrected", *(f"{i},elm" for i in ids[:4])]) + "\n", encoding="utf-8")
+    folder = run_on(source, tmp_path / "run", corrections=str(first), hold_out=0.3)
+    with pytest.raises(FolderError, match="held out: run again without --hold-out"):
+        export(folder, tmp_path / "out", accept_all=True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
     frame = pandas.DataFrame(
         {

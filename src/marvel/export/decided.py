@@ -101,6 +101,13 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     config = folder.config
     if config is None:
         raise FolderError(f"there is no run in {folder.path}: name the folder that clean or train wrote")
+    earlier = config["config"].get("corrections")
+    if earlier is not None and config["config"].get("hold_out"):
+        # It does not know these rows, and their labels would fall back to those of the source without a word.
+        raise FolderError(
+            f"{folder.path} had --corrections and --hold-out, and does not hold the corrected labels of what was held "
+            "out: run again without --hold-out to export"
+        )
     origin, classes, set_aside = _source(folder, config)
     columns = folder.instances()
     n = len(columns["index"])
@@ -136,7 +143,6 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
         else:
             corrected[row] = classes[label]
         lines.append(Line(ids[index], row, before[row], corrected.get(row), action))
-    earlier = config["config"].get("corrections")
     reason = None if earlier is None else left_out(Path(earlier).name)
     left = frozenset(row for row, why in aside.items() if why == reason)
     named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
