@@ -126,14 +126,15 @@ class Config:
     def _check_kinds(self) -> None:
         if not isinstance(self.options, Mapping):
             raise InvalidInput(f"options should be a table of the method's own parameters, got {self.options!r}")
-        for name, kind in _hints().items():
+        for name, kinds in _texts_and_lists().items():
             value = getattr(self, name)
-            kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-            if get_origin(kinds[0]) is tuple:
-                fits = isinstance(value, tuple) and all(map(_is_number, value))
+            if value is None and type(None) in kinds:
+                continue
+            if kinds[0] in (str, bool):
+                fits = isinstance(value, kinds[0])
             else:
-                fits = kinds[0] not in (str, bool) or isinstance(value, kinds[0])
-            if not fits and not (value is None and type(None) in kinds):
+                fits = isinstance(value, tuple) and all(map(_is_number, value))
+            if not fits:
                 raise InvalidInput(f"{name} should be {_say(kinds)}, got {value!r}")
 
     def _check_numbers(self) -> None:
@@ -187,6 +188,8 @@ class Config:
 
 def _plain(value: Any) -> Any:
     """What programs hand over, as JSON and a comparison know it: paths as text, NumPy's numbers as Python's."""
+    if value is None or type(value) in (str, bool, int, float):
+        return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -199,6 +202,13 @@ def _plain(value: Any) -> Any:
 @cache
 def _hints() -> dict[str, Any]:
     return get_type_hints(Config, localns={"Mapping": Mapping})
+
+
+@cache
+def _texts_and_lists() -> dict[str, tuple[Any, ...]]:
+    """The settings that are text, yes or no, or several numbers, each with the kinds it may be."""
+    found = {name: get_args(kind) if isinstance(kind, UnionType) else (kind,) for name, kind in _hints().items()}
+    return {name: kinds for name, kinds in found.items() if kinds[0] in (str, bool) or get_origin(kinds[0]) is tuple}
 
 
 def _is_number(value: Any) -> bool:
@@ -258,8 +268,14 @@ def filled(config: Config, preset: "Preset") -> Config:
     return config.but(network=network, epochs=epochs, lr=lr, drops=drops, schedule=schedule, options=options)
 
 
-def options_of(method: type["Method"]) -> dict[str, inspect.Parameter]:
+def options_of(method: type["Method"]) -> Mapping[str, inspect.Parameter]:
     """A method's own parameters: the keyword-only ones of its constructor and of those it extends, but for `needs`."""
+    hashable: Any = method  # which mypy does not take a class of a torch module for
+    return _parameters_of(hashable)
+
+
+@cache
+def _parameters_of(method: Any) -> Mapping[str, inspect.Parameter]:
     from marvel.method import Method
 
     found: dict[str, inspect.Parameter] = {}

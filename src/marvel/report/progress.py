@@ -30,11 +30,11 @@ def progress(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _row(experiment: Experiment, done: set[str]) -> list[str]:
-    runs = {identity(config): config for config in experiment.runs()}
-    firsts = {identity(config) for config in experiment.runs(experiment.seeds[:1])}
-    once = sum(
-        any(identity(cell.config.but(seed=seed)) in done for seed in experiment.seeds) for cell in experiment.cells
-    )
+    asked = [[cell.config.but(seed=seed) for seed in experiment.seeds] for cell in experiment.cells]
+    cells = [{identity(config): config for config in configs} for configs in asked]
+    runs = {run: config for cell in cells for run, config in cell.items()}
+    firsts = {next(iter(cell)) for cell in cells}
+    once = sum(not done.isdisjoint(cell) for cell in cells)
     left = {run: config for run, config in runs.items() if run not in done}
     return [
         f"`{experiment.name}`",
