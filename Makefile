@@ -49,7 +49,7 @@ demo: $(VENV)/.base ## Install Marvel (base dependencies only) and run its demon
 	$(BIN)/marvel demo $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests that need neither a GPU nor a browser nor much time
-	$(PYTEST) -m "not slow and not gpu and not browser" $(ARGS)
+	$(PYTEST) -m "not slow and not dist and not gpu and not browser" $(ARGS)
 
 soak: $(VENV)/.soak ## Try for an hour what tests try for a moment: kills, faults, hostile input, load; writes docs/reliability.md
 	rm -f $(VENV)/soak.jsonl

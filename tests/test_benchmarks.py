@@ -31,6 +31,7 @@ APART = ("arithmetic", "million")
 """Pieces that start processes, tested below."""
 
 
+@pytest.mark.slow
 def test_every_piece_gives_rows_and_the_file_holds_them(benchmarks, tmp_path, capsys):
     out = tmp_path / "found.json"
     pieces = [name for name in benchmarks.PIECES if name not in APART]

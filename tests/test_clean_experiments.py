@@ -14,6 +14,7 @@ def run(script: str, *words: object) -> None:
     subprocess.run([sys.executable, EXPERIMENTS / script, *map(str, words)], check=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_calibration_ends_in_a_record_of_every_noise(tmp_path: Path) -> None:
     results, scores = tmp_path / "records.jsonl", tmp_path / "scores"
     run("calibration.py", "--seeds", "0", "--epochs", "3", "--results", results, "--scores", scores)
@@ -24,6 +25,7 @@ def test_calibration_ends_in_a_record_of_every_noise(tmp_path: Path) -> None:
     assert len(list(scores.glob("*.npz"))) == len(found) == 7
 
 
+@pytest.mark.slow
 def test_detection_stands_beside_confident_learning(tmp_path: Path) -> None:
     pytest.importorskip("cleanlab")
     results = tmp_path / "records.jsonl"

@@ -10,6 +10,7 @@ import together as many
 from marvel.config import Config
 from marvel.errors import FolderError
 from marvel.methods import METHODS
+from marvel.networks import NETWORKS
 from marvel.run import Run, train
 from marvel.runs import RunFolder
 from test_torchrun import EXACT, ROOT, difference, environment, free_port, npz, torchrun
@@ -23,6 +24,7 @@ def test_two_processes_stop_in_mid_epoch_and_go_on_as_two_or_as_one(
 ) -> None:
     """As two: to the bit, BatchNorm's statistics of each process included. As one: but for the order of additions."""
     monkeypatch.setitem(METHODS, "staged", many.Staged)
+    monkeypatch.setitem(NETWORKS, "smooth", many.smooth)
     done = torchrun(2, str(ROOT / "tests" / "together_steps.py"), str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert not list(tmp_path.glob("elsewhere*"))

@@ -71,6 +71,7 @@ def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeyp
     """One test, since starting processes is what takes the time."""
     monkeypatch.setitem(METHODS, "staged", many.Staged)
     monkeypatch.setitem(METHODS, "apart", many.Apart)
+    monkeypatch.setitem(networks.NETWORKS, "smooth", many.smooth)
     data = many.images()
     # A run that two processes begin, one carries on, and four finish.
     launch(2, tmp_path, resume_to=2)

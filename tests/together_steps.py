@@ -10,8 +10,9 @@ from marvel import METHODS
 from marvel.config import Config
 from marvel.distributed import processes, rank, together
 from marvel.errors import Interrupted
+from marvel.networks import NETWORKS
 from marvel.run import Run
-from together import BATCH, Staged, images, settings, state
+from together import BATCH, Staged, images, settings, smooth, state
 
 STOPS = {"marvel+": 10, "staged": 9, "staged with BatchNorm": 22}
 """By what is trained: how many steps are taken before one is to stop, of seven an epoch: in mid-epoch, each. With
@@ -36,7 +37,7 @@ def stopped(run: Run, after: int) -> None:
 
 
 def go_through(folder: Path) -> None:
-    METHODS["staged"] = Staged
+    METHODS["staged"], NETWORKS["smooth"] = Staged, smooth
     # A folder that only the first process may touch, as on machines without a common disk.
     home = folder if rank() == 0 else folder / f"elsewhere {rank()}"
     for way, after in STOPS.items():
