@@ -245,13 +245,16 @@ def test_cells_that_agree_are_counted_and_those_outside_listed_once(tmp_path: Pa
     assert outside(tmp_path, records[2:]) == "None of 1."
     records.append(record(ce.but(seed=1), test_accuracy=0.7))  # the mean is 60.0
     assert agreement(tmp_path, records).splitlines()[2:] == [
-        "| CE | 1 | 0 (0%) | -12.2 | -12.2 | -12.2 |",
-        "| SCE | 1 | 1 (100%) | +0.0 | +0.0 | +0.0 |",
+        "| CE | 1 | 0 (0%) | 0 (0%) | -12.2 | -12.2 | -12.2 |",
+        "| SCE | 1 | 1 (100%) | 1 (100%) | +0.0 | +0.0 | +0.0 |",
     ]
     for method, wait in (("marvel", 8), ("marvel+", 7)):  # the paper's: 88.4 both
         records.append(record(PROBLEM.but(method=method, options={"wait": wait}), test_accuracy=0.894))
     together = agreement(tmp_path, records).splitlines()[-1]
-    assert together == "| CE, MARVEL, MARVEL+ | 3 | 2 (67%) | -3.4 | -12.2 | +1.0 |"
+    assert together == "| CE, MARVEL, MARVEL+ | 3 | 2 (67%) | 2 (67%) | -3.4 | -12.2 | +1.0 |"
+    records += [record(ce.but(seed=seed), test_accuracy=accuracy) for seed, accuracy in ((2, 0.9), (3, 0.79))]
+    assert agreement(tmp_path, records).splitlines()[2] == "| CE | 1 | 1 (100%) | 0 (0%) | +0.0 | +0.0 | +0.0 |"
+    assert agreement(tmp_path, records[3:4]).splitlines()[2] == "| CE | 1 | 0 (0%) | – | -2.2 | -2.2 | -2.2 |"
 
 
 def test_how_much_agrees_by_problem(tmp_path: Path) -> None:
