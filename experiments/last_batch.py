@@ -6,7 +6,7 @@
 Digits, of which 2, 8, 16 or 32 more are taken than fill eight batches of 128; cnn2 for 60 epochs at a learning rate of
 0.01, symmetric noise, MARVEL with a warm-up of 5 and a wait of 3, three seeds. `marvel-as-it-comes` has the same
 permutation cut as `torch.split` and PyTorch's `DataLoader` cut it: what is left over is the last batch. `marvel` lets
-it share with the one before (`marvel.method.batches_of`).
+it share with the one before (`marvel.draws.batches_of`).
 """
 
 import argparse

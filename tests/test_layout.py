@@ -31,8 +31,11 @@ ALLOWED: dict[str, set[str]] = {
     "networks": {"errors"},
     "presets": {"errors"},
     "paper": {"errors", "presets"},
-    "method": {"errors", "distributed", "memory"},
-    "methods": {"errors", "method", "metrics"},
+    "draws": set(),
+    "handed": {"errors"},
+    "issues": {"errors", "handed"},
+    "method": {"errors", "distributed", "memory", "draws", "handed", "issues"},
+    "methods": {"errors", "draws", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
     "compiled": set(),
     "half": {"compiled"},
@@ -62,8 +65,8 @@ ALLOWED["export"] = {"errors", "held", "runs", "data", "review", "prepare"}
 ALLOWED["catalogue"] = {"config", "method", "methods"}
 ALLOWED["demo"] = ALLOWED["run"] | {"run", "report"}
 ALLOWED["labels"] = {"errors", "data", "runs"}
-ALLOWED["loop"] = ALLOWED["clean"] | {"clean"}
-ALLOWED["integrations"] = ALLOWED["trainer"] | {"trainer", "methods", "loop"}
+ALLOWED["loop"] = ALLOWED["clean"] | {"clean", "issues"}
+ALLOWED["integrations"] = ALLOWED["trainer"] | {"trainer", "methods", "loop", "issues"}
 ALLOWED["__init__"] = set(ALLOWED)
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}

@@ -68,6 +68,7 @@ _ROOMS = [
 """The modules that `marvel.data.load(...)` and its like lead to, after `import marvel` alone."""
 
 if TYPE_CHECKING:
+    from marvel.draws import drawn
     from marvel.errors import (
         DataError,
         FolderError,
@@ -78,8 +79,9 @@ if TYPE_CHECKING:
         PartnerLost,
         UnknownName,
     )
+    from marvel.issues import Issue
     from marvel.loop import keep_ledger, save_run
-    from marvel.method import Batch, Indexed, Issue, Method, Seen, drawn, margins
+    from marvel.method import Batch, Indexed, Method, Seen, margins
     from marvel.methods import METHODS
     from marvel.methods.aum import AUM
     from marvel.methods.bootstrap import Bootstrap
@@ -111,7 +113,7 @@ else:
         if name in _ROOMS:
             return import_module(f"marvel.{name}")
         if name in __all__:
-            for home in ("errors", "method", "methods", "loop"):
+            for home in ("errors", "draws", "issues", "method", "methods", "loop"):
                 module = import_module(f"marvel.{home}")
                 if hasattr(module, name):
                     globals()[name] = getattr(module, name)

@@ -15,12 +15,9 @@ An author overrides as little as the paper changes, from least to most; each def
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -28,7 +25,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.data import Dataset, IterableDataset
 
 from marvel.distributed import gather, processes, rank
+from marvel.draws import batches_of
 from marvel.errors import InvalidInput, NonFinite
+from marvel.handed import check_count, check_logits, check_numbers, in_single_precision, two_logits
+from marvel.issues import Issue, issues_of
 from marvel.memory import Memory
 
 if TYPE_CHECKING:
@@ -124,27 +124,10 @@ class Seen(NamedTuple):
     rival: Tensor  # (n,) the class the margin of its last visit was measured against
 
 
-@dataclass(frozen=True)
-class Issue:
-    """One line of the ranked list: an instance whose label looks wrong."""
-
-    index: int
-    id: str
-    given: str
-    suggested: str
-    quality: float
-    removed_at: int  # the epoch it was removed in; 0: it was not
-
-
 TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr")
 """What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
 """What comes of batches without their index."""
-NOT_OF_TRAINING = (
-    "{} labels are the very class that margins were measured against in training, so these are not the labels that the "
-    "criterion was given: see that their order, and the numbers of the classes, are those of the training"
-)
-"""What is said of labels that the criterion has not seen."""
 
 
 def margins(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -180,33 +163,6 @@ def running_majority(leader: Tensor, lead: Tensor, vote: Tensor, votes: Tensor) 
 def numbers_of(classes: int) -> torch.dtype:
     """The type that holds the number of a class, and -1, for each of very many instances."""
     return torch.int16 if classes - 1 <= torch.iinfo(torch.int16).max else torch.int32
-
-
-def batches_of(order: Tensor, size: int) -> list[Tensor]:
-    """Indices cut into batches. What is left over at the end and is less than half a batch shares with the one before:
-    a step on a handful of instances, with BatchNorm's statistics of these alone, can undo what an epoch has learnt."""
-    steps = list(torch.split(order, size))
-    if len(steps) > 1 and len(steps[-1]) < min(size, max(2, size / 2)):
-        both = torch.cat(steps[-2:])
-        steps[-2:] = both.tensor_split(2) if len(both) > 3 else [both]
-    return steps
-
-
-def drawn(weight: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """`count` indices, each in proportion to its weight; a weight that is expected k.3 times comes k or k + 1 times.
-
-    The weights, in a random order, are laid end to end, and `count` marks at equal distances say what is drawn: so no
-    instance is left out by accident, and equal weights give a permutation. Where all are 0, all are drawn alike.
-    """
-    order = torch.randperm(len(weight), generator=generator)
-    weight = weight.detach().cpu().double().clamp(min=0)[order]
-    ends = (weight if weight.any() else weight + 1).cumsum(0)
-    first = torch.rand((), generator=generator, dtype=torch.float64)
-    marks = (torch.arange(count, dtype=torch.float64) + first) * (ends[-1] / count)
-    # Beyond the last weight above 0 lies only what rounding put there.
-    last = int((weight > 0).nonzero()[-1]) if weight.any() else len(weight) - 1
-    found = order[torch.searchsorted(ends, marks, right=True).clamp(max=last)]
-    return found[torch.randperm(count, generator=generator)]
 
 
 class Method(Memory):
@@ -246,10 +202,10 @@ class Method(Memory):
 
     def __init__(self, n: int, classes: int, epochs: int | None = None) -> None:
         super().__init__()
-        _check_count("n", n, 1, "the number of training instances")
-        _check_count("classes", classes, 2, "the number of classes")
+        check_count("n", n, 1, "the number of training instances")
+        check_count("classes", classes, 2, "the number of classes")
         if epochs is not None:
-            _check_count("epochs", epochs, 1, "the number of epochs of the training")
+            check_count("epochs", epochs, 1, "the number of epochs of the training")
         self.n, self.classes, self.epochs = n, classes, epochs
         self.epoch = 1
         self.checks = True
@@ -431,7 +387,7 @@ class Method(Memory):
             raise InvalidInput(f"reduction is 'mean' or 'none', got {reduction!r}")
         if isinstance(outputs, Mapping) and "logits" in outputs:
             outputs = outputs["logits"]
-        outputs = _in_single_precision(_two_logits(outputs) if self.classes == 2 else outputs)
+        outputs = in_single_precision(two_logits(outputs) if self.classes == 2 else outputs)
         logits = self.followed(outputs)
         if not self.training:
             index = None  # of another set, as a rule
@@ -514,39 +470,7 @@ class Method(Memory):
         `labels` are the given labels (n,), as numbers; `names` the classes' names, in the order of the numbers, and
         `ids` the instances' own names.
         """
-        try:
-            array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-        except ValueError:  # of a dataset, say: its items have no one shape
-            array = np.empty(len(labels), dtype=object)
-        if array.dtype.kind not in "iu" or array.ndim != 1:
-            raise InvalidInput(
-                f"expected labels as {self.n} whole numbers, got shape {array.shape} of {array.dtype}: say them as the "
-                "criterion was given them, and the classes' names as names=..."
-            )
-        given = array.tolist()
-        if isinstance(names, Mapping):
-            names = names_of(names, self.classes)
-        ids = None if ids is None else list(ids)
-        for what, values, size in (("labels", given, self.n), ("ids", ids, self.n), ("names", names, self.classes)):
-            if values is not None and len(values) != size:
-                raise InvalidInput(f"expected {size} {what}, got {len(values)}")
-        for label in given:
-            if not 0 <= label < self.classes:
-                raise InvalidInput(_outside("label", label, self.classes))
-        strangers = int(self.strangers(torch.tensor(given)).sum())
-        if strangers:
-            warnings.warn(NOT_OF_TRAINING.format(strangers), stacklevel=2)
-        quality, suggested, removed_at = self.quality.tolist(), self.suggested.tolist(), self.removed_at.tolist()
-        suspect = self.removed | ((self.quality < 0) & (self.epochs_seen > 0))
-        ranked = sorted(suspect.nonzero().squeeze(1).tolist(), key=lambda i: (quality[i], i))
-
-        def say(label: int) -> str:
-            return "" if label < 0 else str(label) if names is None else str(names[label])
-
-        return [
-            Issue(i, str(i if ids is None else ids[i]), say(given[i]), say(suggested[i]), quality[i], removed_at[i])
-            for i in ranked
-        ]
+        return issues_of(self, labels, names, ids)
 
     # ------------------------------------------------------------ the machinery
 
@@ -582,33 +506,10 @@ class Method(Memory):
         return costs
 
     def _check(self, logits: Any, y: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Shapes at once; values at once on the CPU, flagged on a GPU and raised by `step` (looking would stall it)."""
-        if not isinstance(logits, Tensor):
-            among = f" with {', '.join(map(str, logits))}" if isinstance(logits, Mapping) else ""
-            raise InvalidInput(f"expected logits as a tensor, got {type(logits).__name__}{among}")
-        if not logits.is_floating_point() or logits.ndim != 2 or logits.shape[1] != self.classes:
-            raise InvalidInput(
-                f"expected logits of shape (m, {self.classes}), got {tuple(logits.shape)} of {logits.dtype}"
-            )
-        y = self._check_numbers("label", y, logits, self.classes, 0)
-        return y, None if index is None else self._check_numbers("index", index, logits, self.n, 1)
-
-    def _check_numbers(self, name: str, numbers: Tensor, logits: Tensor, end: int, fault: int) -> Tensor:
-        m, many = len(logits), {"label": "labels"}.get(name, name)
-        if not isinstance(numbers, Tensor):
-            raise InvalidInput(f"expected {many} as a tensor of {m} whole numbers, got {type(numbers).__name__}")
-        if numbers.shape != (m,) or numbers.is_floating_point() or numbers.dtype == torch.bool:
-            raise InvalidInput(
-                f"expected {many} as {m} whole numbers, got shape {tuple(numbers.shape)} of {numbers.dtype}"
-            )
-        numbers = numbers.to(logits.device).long()
-        if logits.device.type == "cpu":
-            for extreme in map(int, numbers.aminmax() if m else ()):
-                if not 0 <= extreme < end:
-                    raise InvalidInput(_outside(name, extreme, end))
-            return numbers
-        self.faults[fault] += ((numbers < 0) | (numbers >= end)).sum()
-        return numbers.clamp(0, end - 1)
+        """What is wrong on a GPU is raised by `step`."""
+        check_logits(logits, self.classes)
+        y = check_numbers("label", y, logits, self.classes, self.faults[0])
+        return y, None if index is None else check_numbers("index", index, logits, self.n, self.faults[1])
 
     def _check_use(self, outputs: Outputs, index: Tensor | None) -> None:
         """Say what looks like a mistake in the loop around: no error would, and nothing or nonsense would be learnt."""
@@ -667,49 +568,10 @@ class Method(Memory):
         self._visited, self._nameless = int(self.visits.sum()), 0
 
 
-def names_of(names: Mapping[int, str], classes: int) -> list[str]:
-    """The classes' names in their order, of a dict from numbers to names, such as the `id2label` of a model."""
-    if set(names) != set(range(classes)):
-        raise InvalidInput(f"names of classes as a dict go from 0..{classes - 1} to names, got {names!r}")
-    return [names[number] for number in range(classes)]
-
-
 def needs_trainer_for(kind: type[Method]) -> list[str]:
     """What a kind of method changes of that which only our Trainer calls."""
     return [name for name in TRAINERS if getattr(kind, name) is not getattr(Method, name)]
 
 
-def _check_count(name: str, value: Any, least: int, meaning: str) -> None:
-    if not isinstance(value, Integral) or value < least:
-        shown = repr(value) if isinstance(value, int | float | str) else type(value).__name__
-        raise InvalidInput(f"{name} is {meaning}, a whole number of {least} or more, got {shown}")
-
-
-def _outside(name: str, value: int, end: int) -> str:
-    meant = {
-        "label": "classes are numbered from 0, and instances without a label are to be left out",
-        "index": "it counts the instances of the whole training set, which are n",
-    }
-    return f"{name} {value} is outside 0..{end - 1}: {meant[name]}"
-
-
 def _at_once(*read: Tensor | None) -> AbstractContextManager[Any]:
     return nullcontext()
-
-
-def _in_single_precision(outputs: Outputs) -> Outputs:
-    """Whatever autocast made of them."""
-    leaves, form = tree_flatten(outputs)
-    return tree_unflatten([leaf.float() if _is_floating(leaf) else leaf for leaf in leaves], form)
-
-
-def _is_floating(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and leaf.is_floating_point()
-
-
-def _two_logits(outputs: Outputs) -> Outputs:
-    """One logit f of a binary problem becomes the two logits (0, f): the same margins, weights and loss."""
-    if not isinstance(outputs, Tensor) or (outputs.ndim > 1 and outputs.shape[1] != 1):
-        return outputs
-    f = outputs.reshape(-1, 1)
-    return torch.cat([torch.zeros_like(f), f], dim=1)

@@ -29,8 +29,9 @@ from marvel.config import Config
 from marvel.data import Data, Resident, Views, from_arrays
 from marvel.distributed import device_for
 from marvel.errors import InvalidInput, MissingExtra, pick
+from marvel.issues import Issue
 from marvel.loop import Saved, save_run
-from marvel.method import Issue, Method
+from marvel.method import Method
 from marvel.methods import METHODS
 from marvel.trainer import Trainer, judged_at_once
 

@@ -29,7 +29,8 @@ from marvel.data.core import Data
 from marvel.data.folder import list_folder
 from marvel.data.origin import Origin, SetAside
 from marvel.errors import InvalidInput, MarvelError
-from marvel.method import Indexed, names_of
+from marvel.issues import names_of
+from marvel.method import Indexed
 
 LABELS = ("labels", "label", "target", "targets", "y")
 """Keys and attributes that labels go by."""

@@ -17,10 +17,11 @@ from marvel.config import as_plain
 from marvel.data.origin import Origin
 from marvel.distributed import writes_files
 from marvel.errors import InvalidInput
+from marvel.issues import NOT_OF_TRAINING
 from marvel.loop.dataset import Own, read_own
 from marvel.loop.keep import is_kept, make_room
 from marvel.loop.looks import looks_of
-from marvel.method import NOT_OF_TRAINING, Method
+from marvel.method import Method
 from marvel.methods import METHODS
 from marvel.run import curves_of, environment
 from marvel.runs import Facts, RunFolder

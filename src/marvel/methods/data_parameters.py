@@ -28,8 +28,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from marvel.draws import batches_of
 from marvel.errors import InvalidInput
-from marvel.method import Method, Steps, batches_of
+from marvel.method import Method, Steps
 
 if TYPE_CHECKING:
     from marvel.trainer import Trainer

@@ -38,8 +38,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from marvel.draws import batches_of
 from marvel.errors import InvalidInput
-from marvel.method import Outputs, Steps, batches_of
+from marvel.method import Outputs, Steps
 from marvel.methods.ce import Part
 from marvel.methods.co_teaching import CoTeaching, exchange
 

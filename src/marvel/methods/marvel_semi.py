@@ -36,7 +36,7 @@ Classes may be of any size, and epochs of any number of steps:
 - The average reaches back over `span` epochs, which a decay of 0.998 does on CIFAR-10; on a thousand instances that
 would be 50 epochs, and no teacher.
 - pi is of one epoch instead of a running mean over a thousand steps: every instance counts once in it.
-- Draws are at equal distances (`method.drawn`) instead of independent, so that an epoch in which nothing is removed is
+- Draws are at equal distances (`marvel.drawn`) instead of independent, so that an epoch in which nothing is removed is
 a permutation, as in ordinary training.
 
 Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
@@ -52,8 +52,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from marvel.draws import drawn
 from marvel.errors import InvalidInput
-from marvel.method import Batch, Networks, Outputs, Seen, drawn, numbers_of, shares_of, weighted_mean
+from marvel.method import Batch, Networks, Outputs, Seen, numbers_of, shares_of, weighted_mean
 from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
 from marvel.methods.mixup import blend, pair
