@@ -1,10 +1,14 @@
 """`marvel bench` and `marvel report`: what they do, say, and end with."""
 
+import fcntl
 import io
 import json
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -156,6 +160,53 @@ def test_failures_stop_no_other_and_the_code_says_so(capsys: pytest.CaptureFixtu
     told = json.loads(capsys.readouterr().out)
     assert (told["runs"], told["done_before"], told["done"], told["left"], len(told["failed"])) == (6, 4, 0, 0, 2)
     assert bench("--only", "method=ce") == 0  # they were not asked for
+
+
+@contextmanager
+def held_elsewhere(folder: Path) -> Iterator[None]:
+    """As a process that is at work in it does: the lock is of the open file, whoever opened it."""
+    folder.mkdir(parents=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("engine", [["--width", "2"], pytest.param(["--processes", "1"], marks=pytest.mark.dist)])
+def test_a_run_going_on_elsewhere_is_left_to_it(engine: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is neither a failure nor done, until the other process is gone."""
+    words = ["bench", "mine.toml", "--device", "cpu", *engine]
+    folder = folder_of(find("mine.toml").cells[1].config, "runs/bench")
+    assert folder is not None
+    with held_elsewhere(folder):
+        assert marvel(*words) == 3
+        said = capsys.readouterr()
+        assert "3 runs done, 1 going on elsewhere. The records are in results/mine.jsonl." in said.out
+        assert "toy.npz, marvel, seed 0: going on elsewhere" in said.err and "fail" not in said.err
+        assert done() == [("ce", 0), ("ce", 1), ("marvel", 1)] and not Path("results/mine.failed.jsonl").exists()
+        assert marvel(*words, "--json") == 3
+        told = json.loads(capsys.readouterr().out)
+        assert (told["going_elsewhere"], told["done_elsewhere"], told["left"], told["failed"]) == (1, 0, 0, {})
+    assert marvel(*words) == 0 and done() == ALL
+
+
+def test_what_was_done_elsewhere_meanwhile_is_not_done_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command does the whole grid while this one is at its first run."""
+    other: list[int] = []
+
+    def epoch(self: Board, run: str, epoch: Epoch) -> None:
+        if not other:
+            other.append(0)
+            other[0] = subprocess.call(
+                [sys.executable, "-m", "marvel", "bench", "mine.toml", "--width", "1", "--device", "cpu", "--quiet"]
+            )
+
+    monkeypatch.setattr(Board, "epoch", epoch)
+    assert marvel("bench", "mine.toml", "--width", "1", "--device", "cpu") == 0
+    said = capsys.readouterr()
+    assert "1 runs done, 3 done elsewhere." in said.out and done() == ALL
 
 
 def test_the_report_says_what_failed_whatever_the_file_is_called(capsys: pytest.CaptureFixture[str]) -> None:

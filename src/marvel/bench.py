@@ -43,7 +43,8 @@ def work(
     modules: Sequence[Path] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Config, Shown]]:
-    """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised.
+    """Do the runs that `results` lacks, and yield what each shows: its epochs, and its record or what it raised,
+    or that another process does it.
 
     With a folder `runs`, each has its run folder in it, and goes on there after an interruption; its checkpoints and
     its network are removed when it is done. At `until` (as `time.time()` counts), or when `stop()` says so, nothing
@@ -55,7 +56,7 @@ def work(
     file_of = results if callable(results) else lambda _: Path(results)
     files = dict.fromkeys(map(file_of, configs))
     todo = left(configs, (run for file in files for run in runs_of(file)))
-    jobs = [Job(config, folder_of(config, runs), until, tuple(modules)) for config in todo]
+    jobs = [Job(config, folder_of(config, runs), until, tuple(modules), file_of(config)) for config in todo]
     for which, shown in engine(jobs, stop):
         file = file_of(todo[which])
         if isinstance(shown, Exception):

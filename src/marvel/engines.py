@@ -1,7 +1,7 @@
 """Where runs are done: side by side on one device, in processes of their own, or on a Ray cluster.
 
-An engine takes jobs and yields (which job, what it showed): its epochs, and at last its record or what it raised. A job
-that is stopped ends without either; its run folder goes on from there.
+An engine takes jobs and yields (which job, what it showed): its epochs, and at last its record, what it raised, or that
+another process does it. A job that is stopped ends without any; its run folder goes on from there.
 """
 
 import multiprocessing
@@ -19,14 +19,23 @@ from typing import Any, TypeAlias
 
 from marvel.config import GROUPS, Config, as_plain
 from marvel.data.core import Data
-from marvel.errors import Interrupted, InvalidInput, MissingExtra
+from marvel.errors import FolderInUse, Interrupted, InvalidInput, MissingExtra
 from marvel.experiment.finding import load
 from marvel.fast import pack
+from marvel.results import identity, runs_of
 from marvel.run import Run, read
-from marvel.runs import Facts
+from marvel.runs import Facts, RunFolder
 from marvel.trainer import Epoch
 
-Shown: TypeAlias = Epoch | Facts | Exception
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another process is at the run; or it has `done` it, since this one made its list."""
+
+    done: bool
+
+
+Shown: TypeAlias = Epoch | Facts | Elsewhere | Exception
 Engine: TypeAlias = "Callable[[Sequence[Job], Callable[[], bool]], Iterator[tuple[int, Shown]]]"
 """(jobs, whether to stop) -> what they show."""
 Loaded: TypeAlias = dict[tuple[Any, ...], Data]
@@ -42,6 +51,8 @@ class Job:
     until: float | None = None
     modules: tuple[Path, ...] = ()
     """Files to load first in another process."""
+    results: Path | None = None
+    """Where its record goes, this process's or another's."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +71,21 @@ class RunFailed(RuntimeError):
         self.kind = failure.kind
 
 
-def steps(job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]) -> Iterator[Epoch | Facts | None]:
+def steps(
+    job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]
+) -> Iterator[Epoch | Facts | Elsewhere | None]:
     """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved; where
     there are checkpoints in mid-epoch, for the end of the step."""
     if _over(job, stop):
         return
-    run = Run(job.config, job.folder, resume=True, data=data())
+    try:
+        run = Run(job.config, job.folder, resume=True, data=data())
+    except FolderInUse:
+        yield Elsewhere(done=False)
+        return
+    if _recorded(job):  # the folder is ours now, so that nobody is about to do it
+        yield Elsewhere(done=True)
+        return
     run.trainer.stop = partial(_over, job, stop)
     with suppress(Interrupted):
         for shown in run.steps():
@@ -86,6 +106,13 @@ def _data(config: Config, loaded: "Loaded") -> Data:
     if told not in loaded:
         loaded[told] = read(config)
     return loaded[told]
+
+
+def _recorded(job: Job) -> bool:
+    """Whether another process has done the run. Only where the folder has a record is it worth reading all others."""
+    if job.results is None or job.folder is None or RunFolder(job.folder).record is None:
+        return False
+    return identity(job.config) in runs_of(job.results)
 
 
 def _over(job: Job, stop: Callable[[], bool]) -> bool:
@@ -197,7 +224,7 @@ class Worker:
 
 
 def _work(connection: Any, told_to_stop: Any) -> None:
-    """The whole of such a process: jobs come in; epochs go out, and of each job at last its record, failure or None."""
+    """The whole of such a process: jobs come in; epochs go out, and of each job at last how it ended, or None."""
     # Ctrl-C reaches every process of a terminal; the first one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_first, daemon=True).start()
@@ -207,15 +234,15 @@ def _work(connection: Any, told_to_stop: Any) -> None:
             job = connection.recv()
         except EOFError:
             return
-        record = None
+        end = None
         try:
             _prepare(job)
             for shown in steps(job, told_to_stop.is_set, partial(_data, job.config, loaded)):
                 if isinstance(shown, Epoch):
                     connection.send(shown)
                 elif shown is not None:
-                    record = shown
-            connection.send(record)
+                    end = shown
+            connection.send(end)
         except Exception as error:
             connection.send(Failure(type(error).__name__, str(error) or repr(error)))
 
@@ -282,16 +309,17 @@ def on_ray(width: int) -> Engine:
 def _from_anywhere(job: Job) -> Job:
     """A worker of Ray's is in a folder of its own."""
     modules = tuple(module.resolve() for module in job.modules)
-    return replace(job, folder=job.folder and job.folder.resolve(), modules=modules)
+    folder, results = (path and path.resolve() for path in (job.folder, job.results))
+    return replace(job, folder=folder, modules=modules, results=results)
 
 
-def _whole(job: Job) -> Facts | Failure | None:
+def _whole(job: Job) -> Facts | Elsewhere | Failure | None:
     """A run from beginning to end, on whatever machine this is; None where it was stopped."""
-    record = None
+    last = None
     try:
         _prepare(job)
         for shown in steps(job, lambda: False, lambda: None):
-            record = shown if isinstance(shown, dict) else None
+            last = shown
     except Exception as error:
         return Failure(type(error).__name__, str(error) or repr(error))
-    return record
+    return None if isinstance(last, Epoch) else last

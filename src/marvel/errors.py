@@ -5,6 +5,7 @@ MarvelError
 │   └── UnknownName                  a name that is in no list; says the nearest one
 ├── DataError     (ValueError)       a dataset that cannot be read
 ├── FolderError   (RuntimeError)     a run folder or checkpoint that is missing, damaged or of another run
+│   └── FolderInUse                  a run folder in which another process is at work
 ├── NonFinite     (ArithmeticError)  the network put out NaN or infinity
 ├── PartnerLost   (RuntimeError)     one of several processes has ended, hangs, or never came
 └── MissingExtra  (ImportError)      an optional package is not installed
@@ -46,6 +47,10 @@ class DataError(MarvelError, ValueError):
 
 class FolderError(MarvelError, RuntimeError):
     """A run folder or checkpoint that is missing, damaged or of another run."""
+
+
+class FolderInUse(FolderError):
+    """A run folder in which another process is at work."""
 
 
 class NonFinite(MarvelError, ArithmeticError):

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from weakref import WeakValueDictionary, finalize
 
-from marvel.errors import FolderError
+from marvel.errors import FolderInUse
 
 
 class Held:
@@ -39,7 +39,7 @@ def abandoned(path: Path) -> bool:
         return False
     try:
         return Held(path).sure
-    except FolderError:
+    except FolderInUse:
         return False
 
 
@@ -62,7 +62,7 @@ def _lock(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FolderError(
+        raise FolderInUse(
             f"another process is at work in {path}: wait for it to end, or end it; or name another folder"
         ) from None
     except OSError:

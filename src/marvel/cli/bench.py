@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """By run, whatever its seed."""
 
 FAILED, LEFT, INTERRUPTED = 1, 3, 130
-"""Exit codes: some runs failed; time was over before all were done; Ctrl-C."""
+"""Exit codes: some runs failed; time was over before all were done, or others are at them; Ctrl-C."""
 WIDTH = 8
 """How many runs fill a GPU."""
 BETWEEN_CHECKPOINTS = 120.0
@@ -79,8 +79,8 @@ def bench(
 
     A record of each is added to the results; what any file beside it has already is left out. Several experiments are
     worked at together, and what they share is done once. Interrupted, the same command goes on. A run that fails stops
-    no other; it is noted in results/EXPERIMENT.failed.jsonl and tried again next time. Exit code: 0 all done, 1 some
-    failed, 3 time was over, 130 interrupted.
+    no other; it is noted in results/EXPERIMENT.failed.jsonl and tried again next time. A run that another process is at
+    is left to it. Exit code: 0 all done, 1 some failed, 3 time was over or some go on elsewhere, 130 interrupted.
 
     \b
     marvel bench --list
@@ -132,7 +132,7 @@ def bench(
             ),
             board,
         )
-    unfinished = len(todo) - len(board.done) - len(board.failed)
+    unfinished = len(todo) - len(board.ended)
     if as_json:
         numbers: dict[str, float] = {
             "runs": len(configs),
@@ -140,6 +140,7 @@ def bench(
             "done": len(board.done),
         }
         failed = {board.names[run]: why for run, why in board.failed.items()}
+        numbers |= {"going_elsewhere": len(board.going_elsewhere), "done_elsewhere": len(board.done_elsewhere)}
         numbers |= {"left": unfinished, "seconds": round(time.monotonic() - began, 1)}
         print_json({**_called(found), **numbers, "failed": failed, "results": ", ".join(map(str, files))})
     else:
@@ -147,7 +148,7 @@ def bench(
             typer.echo(_in_all(len(configs), len(configs) - len(todo), board, unfinished, files))
         for why, runs_failed in _by_reason(board).items():
             print(f"marvel: {why} ({runs_failed})", file=sys.stderr)
-    if stop() or board.failed or unfinished:
+    if stop() or board.failed or unfinished or board.going_elsewhere:
         raise typer.Exit(INTERRUPTED if stop() else FAILED if board.failed else LEFT)
 
 
@@ -226,6 +227,7 @@ def _waiting(todo: "Sequence[Config]") -> str:
 
 def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:
     """Do the work, and show it."""
+    from marvel.engines import Elsewhere
     from marvel.results import identity
     from marvel.trainer import Epoch
 
@@ -235,6 +237,8 @@ def _follow(working: "Iterator[tuple[Config, Shown]]", board: Board) -> None:
             board.epoch(run, shown)
         elif isinstance(shown, Exception):
             board.fail(run, str(shown) or repr(shown))
+        elif isinstance(shown, Elsewhere):
+            board.leave(run, shown.done)
         else:
             accuracy = shown["final"]["test_accuracy"]
             judged = "" if accuracy is None else f"test {percent(accuracy)}, "
@@ -327,6 +331,8 @@ def _in_all(asked: int, before: int, board: Board, unfinished: int, files: Seque
     from marvel.results import beside as failures_beside
 
     said = f"{len(board.done)} runs done" + (f", {len(board.failed)} failed" if board.failed else "")
+    said += f", {len(board.done_elsewhere)} done elsewhere" if board.done_elsewhere else ""
+    said += f", {len(board.going_elsewhere)} going on elsewhere" if board.going_elsewhere else ""
     said += f", {unfinished} left: the same command goes on" if unfinished else ""
     said += f"; {before} of {asked} were done before" if before else ""
     told = [("records", [file for file in files if file.exists()])]

@@ -25,6 +25,9 @@ class Board:
         self.going: dict[str, Epoch | None] = {}
         self.done: dict[str, str] = {}
         self.failed: dict[str, str] = {}
+        self.going_elsewhere: set[str] = set()
+        self.done_elsewhere: set[str] = set()
+        """By another process."""
         self.began = self.told = time.monotonic()
         self.since: float | None = None
         """When the first epoch was shown: what came before was reading and building."""
@@ -67,10 +70,20 @@ class Board:
         self.failed[run] = why
         self._ended(run, "failed for the same reason" if known else f"failed: {why}")
 
+    def leave(self, run: str, done: bool) -> None:
+        """Another process is at the run, or has done it."""
+        (self.done_elsewhere if done else self.going_elsewhere).add(run)
+        self._ended(run, "done elsewhere" if done else "going on elsewhere")
+
+    @property
+    def ended(self) -> set[str]:
+        """The runs that nothing is left to do of here."""
+        return {*self.done, *self.failed, *self.going_elsewhere, *self.done_elsewhere}
+
     def _ended(self, run: str, said: str) -> None:
         self.going.pop(run, None)
         if self.live is None and not self.quiet:
-            self.say(f"[{len(self.done) + len(self.failed)}/{len(self.names)}] {self.names[run]}: {said}")
+            self.say(f"[{len(self.ended)}/{len(self.names)}] {self.names[run]}: {said}")
 
     def say(self, line: str) -> None:
         print(" ".join(line.split()), file=sys.stderr, flush=True)
@@ -81,6 +94,8 @@ class Board:
         now = time.monotonic()
         said = f"{len(self.done)} of {len(self.names)} done"
         said += f", {len(self.failed)} failed" if self.failed else ""
+        elsewhere = len(self.done_elsewhere) + len(self.going_elsewhere)
+        said += f", {elsewhere} elsewhere" if elsewhere else ""
         said += f", {len(self.going)} going, {duration(now - self.began)} passed"
         left = self.left(now)
         return f"{said}, about {duration(left)} left" if left else said
@@ -92,7 +107,8 @@ class Board:
         parts |= {
             run: e.epoch / e.epochs for run, e in list(self.going.items()) if e is not None and "/" not in e.stage
         }
-        costs = {run: self.costs.get(run, 1.0) for run in self.names if run not in self.failed}
+        ours = [run for run in self.names if run in self.done or run not in self.ended]
+        costs = {run: self.costs.get(run, 1.0) for run in ours}
         gone = sum(costs[run] * (part - self.had.get(run, 0.0)) for run, part in parts.items())
         rest = sum(cost * (1 - parts.get(run, 0.0)) for run, cost in costs.items())
         return (now - (self.since or self.began)) * rest / gone if gone > 0 else None
