@@ -92,6 +92,29 @@ def test_what_another_file_has_is_not_done_again() -> None:
     assert done() == [("ce", 1), ("marvel", 1)]
 
 
+def test_data_that_has_changed_under_its_name_is_not_done(capsys: pytest.CaptureFixture[str]) -> None:
+    """The records stay those of the data they were measured on; a copy of it, written later, is the same data."""
+    assert bench("--seeds", "0") == 0
+    before = dict(np.load("toy.npz"))
+    np.savez("toy.npz", **before)
+    assert bench("--seeds", "0") == 0
+    np.savez("toy.npz", **(before | {"y": before["y"][::-1]}))
+    capsys.readouterr()
+    assert bench() == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("marvel: toy.npz has changed since 2 of its runs were done: bring it back as it was")
+    assert said.err.count("\n") == 1 and said.out == "" and done() == [("ce", 0), ("marvel", 0)]
+    assert bench("--dry-run") == 0  # which reads no data
+    assert bench("--results", "new/mine.jsonl", "--runs", "new") == 0
+    Path("toy.npz").unlink()  # what was measured on it stays measured
+    assert bench("--results", "new/mine.jsonl", "--runs", "new") == 0
+
+
+def test_what_was_held_out_is_not_taken_for_a_change_of_the_data() -> None:
+    Path("mine.toml").write_text(GRID.replace("epochs = 3", "epochs = 2\nhold-out = 0.2"))
+    assert bench() == 0 and done() == ALL and bench() == 0
+
+
 def test_several_experiments_share_the_device_and_what_both_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Each record in its own experiment's file; a run that both ask for is done once, for the first."""
     Path("other.toml").write_text(

@@ -5,16 +5,21 @@ goes on, and what another experiment has done is not done again.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from marvel.config import Config
-from marvel.engines import Engine, Job, Shown, side_by_side
+from marvel.data import DATASETS
+from marvel.data.images import Watch
+from marvel.engines import Engine, Job, Loaded, Shown, read_once, side_by_side
+from marvel.errors import DataError, MarvelError
 from marvel.results import add, forget_failure, identity, note_failure, records, runs_of, what
-from marvel.runs import RunFolder
+from marvel.run import hold_out
+from marvel.runs import Facts, RunFolder
 from marvel.trainer import Epoch
 
-__all__ = ["add", "bench", "folder_of", "left", "records", "tidy", "what", "work"]
+__all__ = ["add", "bench", "folder_of", "left", "on_own_data", "records", "refuse_changed", "tidy", "what", "work"]
 
 
 def bench(
@@ -55,7 +60,9 @@ def work(
     configs = list(configs)
     file_of = results if callable(results) else lambda _: Path(results)
     files = dict.fromkeys(map(file_of, configs))
-    todo = left(configs, (run for file in files for run in runs_of(file)))
+    done = {run: record for file in files for run, record in runs_of(file).items()}
+    refuse_changed(on_own_data(configs, done))
+    todo = left(configs, done)
     jobs = [Job(config, folder_of(config, runs), until, tuple(modules), file_of(config)) for config in todo]
     for which, shown in engine(jobs, stop):
         file = file_of(todo[which])
@@ -82,6 +89,33 @@ def left(configs: Iterable[Config], done: Iterable[str]) -> list[Config]:
     """The runs still to do, each once."""
     done = set(done)
     return [config for key, config in {identity(config): config for config in configs}.items() if key not in done]
+
+
+def on_own_data(configs: Iterable[Config], done: Mapping[str, Facts]) -> list[tuple[Config, str]]:
+    """The runs that are done on data of one's own, each with the fingerprint that the data had."""
+    found = ((config, done.get(identity(config), {})) for config in configs if config.data not in DATASETS)
+    known = ((config, record.get("data", {}).get("fingerprint")) for config, record in found)
+    return [(config, fingerprint) for config, fingerprint in known if fingerprint is not None]
+
+
+def refuse_changed(measured: Iterable[tuple[Config, str]], watch: Watch | None = None) -> None:
+    """Files may change under a name. What was measured on them before is then neither done nor to be mixed with what
+    is measured now. The data is read for it, which is what training on it begins with."""
+    loaded: Loaded = {}
+    changed: Counter[str] = Counter()
+    for config, fingerprint in measured:
+        try:
+            data = read_once(config, loaded, watch)
+        except (MarvelError, OSError):  # nothing to compare with; a run that is left says it by itself
+            continue
+        data = hold_out(config, data)[0] if config.hold_out else data
+        changed[config.data] += data.fingerprint() != fingerprint
+    for name, runs in changed.items():
+        if runs:
+            raise DataError(
+                f"{name} has changed since {runs} of its runs were done: bring it back as it was, give it another "
+                "name, or name other places for its records and runs (--results NEW/NAME.jsonl --runs NEW)"
+            )
 
 
 def folder_of(config: Config, runs: str | Path | None) -> Path | None:

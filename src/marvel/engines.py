@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from marvel.config import GROUPS, Config, as_plain
 from marvel.data.core import Data
+from marvel.data.images import Watch
 from marvel.errors import FolderInUse, Interrupted, InvalidInput, MissingExtra
 from marvel.experiment.finding import load
 from marvel.fast import pack
@@ -100,11 +101,11 @@ def steps(
     yield {"asked": as_plain(job.config.facts()), **run.record}
 
 
-def _data(config: Config, loaded: "Loaded") -> Data:
+def read_once(config: Config, loaded: Loaded, watch: Watch | None = None) -> Data:
     """Read once for all runs of a process that are told the same about it."""
     told = tuple(getattr(config, name) for name in GROUPS["Data"])
     if told not in loaded:
-        loaded[told] = read(config)
+        loaded[told] = read(config, watch)
     return loaded[told]
 
 
@@ -129,7 +130,7 @@ def side_by_side(width: int) -> Engine:
 
     def engine(jobs: Sequence[Job], stop: Callable[[], bool]) -> Iterator[tuple[int, Shown]]:
         loaded: Loaded = {}
-        going = (steps(job, stop, partial(_data, job.config, loaded)) for job in jobs)
+        going = (steps(job, stop, partial(read_once, job.config, loaded)) for job in jobs)
         for which, shown in pack(going, width):
             if shown is not None:
                 yield which, shown
@@ -237,7 +238,7 @@ def _work(connection: Any, told_to_stop: Any) -> None:
         end = None
         try:
             _prepare(job)
-            for shown in steps(job, told_to_stop.is_set, partial(_data, job.config, loaded)):
+            for shown in steps(job, told_to_stop.is_set, partial(read_once, job.config, loaded)):
                 if isinstance(shown, Epoch):
                     connection.send(shown)
                 elif shown is not None:

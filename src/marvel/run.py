@@ -57,8 +57,7 @@ class Run:
 
         validation = None
         if config.hold_out:
-            rng = np.random.default_rng(seed_of(config.seed, "hold-out"))
-            data, held_x, held_y = data.hold_out(config.hold_out, rng)
+            data, held_x, held_y = hold_out(config, data)
             validation = self.labelled(held_x, held_y)
         self.data = data
         self.corruption = corrupt(config, data)
@@ -324,6 +323,11 @@ def read(config: Config, watch: Watch | None = None, largest: int = LARGEST) -> 
         watch=watch,
     )
     return data if config.corrections is None else correct(data, Path(config.corrections).expanduser())
+
+
+def hold_out(config: Config, data: Data) -> tuple[Data, torch.Tensor | ImageFiles, torch.Tensor]:
+    """What is trained on, and the share that the settings hold out, with its labels."""
+    return data.hold_out(config.hold_out, np.random.default_rng(seed_of(config.seed, "hold-out")))
 
 
 def in_memory(x: torch.Tensor | ImageFiles) -> torch.Tensor | None:

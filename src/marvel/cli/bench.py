@@ -12,6 +12,7 @@ import typer
 from marvel.cli.board import Board
 from marvel.cli.flags import flag_values, with_some_settings
 from marvel.cli.process import refuse_torchrun
+from marvel.cli.progress import Progress
 from marvel.cli.show import AsJson, percent, print_json, print_table
 from marvel.errors import InvalidInput, UnknownName
 from marvel.stopping import gently
@@ -98,7 +99,7 @@ def bench(
         )
     if max_seconds is not None and max_seconds <= 0:
         raise InvalidInput(f"max-seconds must be positive, got {max_seconds:g}")
-    from marvel.bench import left, tidy, work
+    from marvel.bench import left, on_own_data, refuse_changed, tidy, work
     from marvel.experiment import asked
     from marvel.experiment.finding import find
     from marvel.results import by_run
@@ -111,12 +112,15 @@ def bench(
     file_of = _files(places, results)
     files = list(dict.fromkeys(map(file_of, configs)))
     told = _as_told(configs, flag_values(given), checkpoint_every)
-    done = {run for folder in {file.parent for file in files} for run in by_run(folder)}
+    done = {run: record for folder in {file.parent for file in files} for run, record in by_run(folder).items()}
     todo = _longest_first(left(told, done))
     names = _names(places, todo, len(found) > 1)
     if dry_run:
         _say_what_would_be_run(found, names, len(configs), todo, as_json)
         return
+    if measured := on_own_data(told, done):
+        with Progress(quiet or as_json) as progress:
+            refuse_changed(measured, progress.work)
     tidy(told, done, runs)
     began = time.monotonic()
     with gently(_waiting(todo)) as stop, Board(names, _costs(todo), quiet or as_json) as board:
