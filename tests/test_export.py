@@ -274,7 +274,10 @@ def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
     export(folder, tmp_path / "out")
     old, new = (pyarrow.parquet.read_table(path) for path in (source, tmp_path / "out" / "mine.parquet"))
     assert new.schema.field("kind_corrected").type == old.schema.field("kind").type
-    assert new.drop_columns(["kind_corrected"]).schema.equals(old.schema, check_metadata=True)
+    assert new.drop_columns(["kind_corrected"]).schema.equals(old.schema)
+    note = json.loads(new.schema.metadata[b"pandas"])  # as it was, but for the new column
+    note["columns"] = [column for column in note["columns"] if column["name"] != "kind_corrected"]
+    assert note == json.loads(old.schema.metadata[b"pandas"]) and set(new.schema.metadata) == set(old.schema.metadata)
     rows = [k for k in range(40) if k != 4]
     assert new.drop_columns(["kind_corrected"]).equals(old.take(rows))
     read_back = pandas.read_parquet(tmp_path / "out" / "mine.parquet")
@@ -298,6 +301,21 @@ def test_categories_keep_their_order_in_parquet(tmp_path: Path) -> None:
     expected = ["middle", *frame["label"].tolist()[1:5], *frame["label"].tolist()[6:]]
     assert new["label_corrected"].tolist() == expected
     assert (new["label_corrected"] < "high").tolist() == [label in ("low", "middle") for label in expected]
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Int8", "int64", "float32", "string", "boolean", "int64[pyarrow]"])
+def test_labels_are_what_pandas_made_of_them(tmp_path: Path, kind: str) -> None:
+    """Also where a cell is empty, which NumPy's whole numbers cannot be."""
+    labels = pandas.Series([0, 1] * 12).astype(kind)
+    if kind not in ("int64", "float32"):
+        labels[7] = None
+    frame = pandas.DataFrame({"x": RNG.normal(size=24), "label": labels})
+    frame.to_parquet(tmp_path / "p.parquet")
+    folder = run_on(tmp_path / "p.parquet", tmp_path / "run")
+    decide(folder, **{"5": ("aside", None)})
+    export(folder, tmp_path / "out", keep_aside=kind not in ("int64", "float32"))
+    new = pandas.read_parquet(tmp_path / "out" / "p.parquet")
+    assert new["label_corrected"].dtype == frame["label"].dtype == new["label"].dtype
 
 
 def test_a_label_that_stays_is_spelt_as_it_was(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ text. Parquet keeps its types and its metadata.
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,9 @@ def _write_parquet(
     cells = _like(table[label], cells_of(labels, table[label].to_pylist()))
     wider = _taken(table.append_column(pyarrow.field(name, cells.type), cells), kept)
     metadata = dict(wider.schema.metadata or {})
-    if b"huggingface" in metadata:
-        metadata[b"huggingface"] = _with_feature(metadata[b"huggingface"], label, name)
+    for library, noted in {b"huggingface": _by_datasets, b"pandas": _by_pandas}.items():
+        if library in metadata:
+            metadata[library] = _noted(metadata[library], label, name, noted)
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(wider.replace_schema_metadata(metadata or None), sink)
     write_atomically(target, sink.getvalue().to_pybytes())
@@ -166,11 +167,22 @@ def _taken(table: Any, kept: Sequence[int]) -> Any:
         return pyarrow.concat_tables([table.slice(kept[first], last - first) for first, last in pieces])
 
 
-def _with_feature(metadata: bytes, label: str, name: str) -> bytes:
-    """`datasets` refuses a table with a column its own note of the columns does not have."""
+def _noted(metadata: bytes, label: str, name: str, note: Callable[[Any, str, str], None]) -> bytes:
+    """What a library has written about the columns, with what it says of `label` said of `name` too."""
     try:
         noted = json.loads(metadata)
-        noted["info"]["features"][name] = noted["info"]["features"][label]
-    except (ValueError, KeyError, TypeError):
+        note(noted, label, name)
+    except (ValueError, LookupError, TypeError):
         return metadata
     return json.dumps(noted).encode()
+
+
+def _by_datasets(noted: Any, label: str, name: str) -> None:
+    """It refuses a table with a column that its note does not have."""
+    noted["info"]["features"][name] = noted["info"]["features"][label]
+
+
+def _by_pandas(noted: Any, label: str, name: str) -> None:
+    """It reads a column that its note does not have as NumPy's: Int64 as int64, or as float64 where a cell is empty."""
+    (same,) = [column for column in noted["columns"] if column["field_name"] == label]
+    noted["columns"].append({**same, "name": name, "field_name": name})
