@@ -299,6 +299,12 @@ def test_ctrl_c_ends_with_the_epoch_and_goes_on(
         (["report", "runs/none"], "there is no run folder runs/none"),
         (["report", "mine.toml", "--format", "pdf"], "no format 'pdf'"),
         (["report", "mine.toml", "--out", "x.pdf"], "no format is known for x.pdf"),
+        (
+            ["report", "mine.toml", "--json", "--out", "t.tex"],
+            "--json and --out t.tex ask for json and latex: leave out",
+        ),
+        (["report", "mine.toml", "--format", "html", "--json"], "--format html and --json ask for html and json"),
+        (["report", "mine.toml", "--format", "latex", "--out", "t.MD"], "--format latex and --out t.MD ask for"),
         (["report", "."], "holds no finished run"),
         (["report", ".", "--out", "x.pdf"], "is an HTML page, not x.pdf: name it x.html"),
     ],
@@ -307,7 +313,7 @@ def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.Captu
     assert marvel(*words) == 2
     shown = capsys.readouterr().err
     assert said in shown and shown.startswith("marvel: ") and shown.count("\n") == 1
-    assert not Path("results").exists()
+    assert not Path("results").exists() and not list(Path().glob("[tx].*"))
 
 
 @pytest.mark.parametrize("words", [["bench", "mine.toml"], ["demo"]])
@@ -456,6 +462,12 @@ def test_the_file_says_which_format(name: str, beginning: str, capsys: pytest.Ca
     assert marvel("report", "mine.toml", "--out", f"new/{name}") == 0
     assert Path("new", name).read_text().startswith(beginning)
     assert capsys.readouterr().out == ""
+
+
+def test_flags_that_ask_for_the_same_are_no_contradiction() -> None:
+    assert marvel("report", "mine.toml", "--json", "--format", "json", "--out", "t.json") == 0
+    assert marvel("report", "mine.toml", "--format", "markdown", "--out", "t.txt") == 0
+    assert Path("t.json").read_text().startswith("{") and Path("t.txt").read_text().startswith("## Mine")
 
 
 def test_a_run_folder_gets_its_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

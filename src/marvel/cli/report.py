@@ -59,7 +59,7 @@ def report(
     elif len(Path(what).parts) > 1 and Path(what).suffix not in (".py", ".toml"):
         raise FolderError(f"there is no run folder {what}")
     else:
-        written = _table(what, form or ("json" if as_json else None), out, results, only or ())
+        written = _table(what, _form(form, as_json, out), out, results, only or ())
     if open_it and written is not None:
         typer.launch(written.resolve().as_uri())
 
@@ -80,15 +80,12 @@ def _page(folder: Path, out: Path | None, form: str | None, as_json: bool) -> Pa
     return path
 
 
-def _table(what: str, form: str | None, out: Path | None, results: Path, only: Sequence[str]) -> Path | None:
+def _table(what: str, form: str, out: Path | None, results: Path, only: Sequence[str]) -> Path | None:
     from marvel.experiment import asked
     from marvel.experiment.finding import find
     from marvel.report import compared, sheet
     from marvel.results import by_run, failures
 
-    form = form or _form_of(out)
-    if form not in FORMATS:
-        raise UnknownName("format", form, FORMATS)
     found = asked.only(find(what, ", nor a run folder of that name"), only)
     lines = compared.compare(found, by_run(results).values(), failures(results))
     if form == "json":
@@ -114,14 +111,22 @@ def _table(what: str, form: str | None, out: Path | None, results: Path, only: S
     return out
 
 
-def _form_of(out: Path | None) -> str:
-    """By the name of the file."""
-    if out is None:
-        return "terminal"
-    for form, ending in FORMATS.items():
-        if ending and out.suffix == ending:
-            return form
-    raise InvalidInput(f"no format is known for {out.name}: add --format, or name it .md, .tex, .html or .json")
+def _form(form: str | None, as_json: bool, out: Path | None) -> str:
+    """The one format that the flags ask for, the name of the file among them."""
+    asked: dict[str, str] = {}
+    if form is not None:
+        if form not in FORMATS:
+            raise UnknownName("format", form, FORMATS)
+        asked[f"--format {form}"] = form
+    if as_json:
+        asked["--json"] = "json"
+    if out is not None:
+        asked |= {f"--out {out}": name for name, ending in FORMATS.items() if ending and out.suffix.lower() == ending}
+    if len(set(asked.values())) > 1:
+        raise InvalidInput(f"{' and '.join(asked)} ask for {' and '.join(asked.values())}: leave out one of them")
+    if out is not None and not asked:
+        raise InvalidInput(f"no format is known for {out.name}: add --format, or name it .md, .tex, .html or .json")
+    return next(iter(asked.values()), "terminal")
 
 
 def _json(facts: object) -> str:
