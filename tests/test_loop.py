@@ -15,7 +15,7 @@ import torch
 from fastapi.testclient import TestClient
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from marvel import CE, FolderError, Indexed, InvalidInput, Marvel, keep_ledger, save_run
 from marvel.data import Data, load
@@ -289,11 +289,16 @@ class Rows(Items):
             setattr(self, name, make(frame))
 
 
+AROUND = [*range(N - 50, N), *range(N - 50)]
 SAME: dict[str, Any] = {
     "tensors": TensorDataset(X, Y),
     "indexed": Indexed(TensorDataset(X, Y)),
     "several inputs": TensorDataset(X, X, Y),
     "a subset": Subset(TensorDataset(X.flip(0), Y.flip(0)), list(range(N))[::-1]),
+    "several in a row": ConcatDataset([TensorDataset(X[:7], Y[:7]), [(x, int(y)) for x, y in zip(X[7:], Y[7:])]]),
+    "a subset of several": Subset(
+        ConcatDataset([TensorDataset(X[50:], Y[50:]), TensorDataset(X[:50], Y[:50])]), AROUND
+    ),
     "arrays": (X.numpy(), Y.numpy()),
     "a frame": (pandas.DataFrame(X.numpy()), pandas.Series(Y.numpy())),
     "a frame of polars": (polars.DataFrame(X.numpy()), polars.Series(Y.numpy())),
@@ -459,6 +464,29 @@ def test_an_image_folder_is_written_back_as_one(criterion: Method, photos: Path,
     for issue in saved.issues:
         moved = tmp_path / "out" / issue.suggested / f"{issue.index:02d}.png"
         assert moved.is_file() and not (tmp_path / "out" / issue.given / moved.name).exists()
+
+
+def test_image_folders_in_a_row_have_the_names_that_all_of_them_have(photos: Path, tmp_path: Path) -> None:
+    """Torch's ConcatDataset has none itself. Where the parts call their classes differently, nobody knows which."""
+    shutil.copytree(photos, tmp_path / "more")
+    first, more = Folder(photos), Folder(tmp_path / "more")
+    own = read_own(ConcatDataset([first, more]), 2 * N, 3)
+    assert own.classes == NAMES and own.labels.tolist() == first.targets + more.targets
+    assert own.ids == tuple(path for path, _ in first.samples + more.samples)
+    assert torch.equal(own.instance(N + 4), more[4][0])
+    halves = ConcatDataset([Subset(first, range(40)), Subset(first, range(40, N))])
+    whole = read_own(first, N, 3).origin
+    assert whole is not None and read_own(halves, N, 3).origin == whole
+    (tmp_path / "more" / "cedar").rename(tmp_path / "more" / "yew")
+    assert read_own(ConcatDataset([first, Folder(tmp_path / "more")]), 2 * N, 3).classes == ("0", "1", "2")
+    unnamed = TensorDataset(torch.zeros(3, 3, 4, 4), torch.tensor([0, 1, 2]))
+    assert read_own(ConcatDataset([first, unnamed]), N + 3, 3).classes == ("0", "1", "2")
+
+
+def test_rows_that_several_frames_name_alike_are_counted() -> None:
+    frames = [pandas.DataFrame(X[:N].numpy()).assign(label=Y.numpy()) for _ in range(2)]
+    own = read_own(ConcatDataset(frames), 2 * N, 3)  # type: ignore[arg-type]
+    assert own.ids == tuple(map(str, range(2 * N)))
 
 
 def test_other_labels_than_the_folders_are_kept_apart(criterion: Method, photos: Path, tmp_path: Path) -> None:

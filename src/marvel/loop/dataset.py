@@ -2,7 +2,8 @@
 
     Data                        of `marvel.data.load`: all that is known of it
     (x, y)                      arrays, tensors, a table of pandas, polars or pyarrow and its labels
-    TensorDataset, Subset       of torch
+    TensorDataset, Subset,      of torch; of several datasets in a row, what all of them say
+    ConcatDataset
     an image folder             with `root`, `classes` and `samples`, as torchvision's: written back as a folder
     a Hugging Face dataset      with a column of labels
     a table                     of pandas, polars or pyarrow, with a column of labels
@@ -12,6 +13,7 @@ Labels are taken from where they are at hand; where they are not, every item is 
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Subset, TensorDataset
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from marvel.data.arrays import from_arrays
 from marvel.data.classes import check_ids
@@ -88,6 +90,32 @@ class Found:
         chosen = (some(self.labels), self.classes, some(self.ids), self.columns, some(self.files), self.root)
         return Found(lambda i: self.instance(rows[i]), *chosen)
 
+    @classmethod
+    def joined(cls, parts: Sequence["Found"], ends: Sequence[int]) -> "Found":
+        """Of several datasets in a row, each up to its end. Names are taken where all have them, and the same."""
+
+        def instance(i: int) -> Any:
+            part = bisect_right(ends, i)
+            return parts[part].instance(i - (ends[part - 1] if part else 0))
+
+        def all_of(values: Sequence[Any]) -> Any:
+            return None if any(one is None for one in values) else [_plain(one) for part in values for one in part]
+
+        def agreed(values: Sequence[Any]) -> Any:
+            told = [list(one.items() if isinstance(one, Mapping) else one) for one in values if one is not None]
+            return values[0] if len(told) == len(values) and all(one == told[0] for one in told) else None
+
+        ids = all_of([part.ids for part in parts])
+        return cls(
+            instance,
+            all_of([part.labels for part in parts]),
+            agreed([part.classes for part in parts]),
+            ids if ids is not None and len(set(ids)) == len(ids) else None,  # each may count its own rows from 0
+            agreed([part.columns for part in parts]),
+            all_of([part.files for part in parts]),
+            next(iter(roots)) if len(roots := {part.root for part in parts}) == 1 else None,
+        )
+
 
 def read_own(
     data: Any,
@@ -140,6 +168,10 @@ def look_into(data: Any, n: int, labelled: bool = True) -> Found:
     if isinstance(data, Subset):
         _check_length(len(data.indices), n)
         return look_into(data.dataset, len(data.dataset), labelled).only(data.indices)  # type: ignore[arg-type]
+    if isinstance(data, ConcatDataset):
+        _check_length(len(data), n)
+        sized: list[Any] = data.datasets
+        return Found.joined([look_into(part, len(part), labelled) for part in sized], data.cumulative_sizes)
     if isinstance(data, tuple | list) and len(data) == 2 and _length(data[0]) == n == _length(data[1]):
         return _of_pair(*data)
     if isinstance(data, tuple) and len(data) == 2 != n:
