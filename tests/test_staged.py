@@ -640,6 +640,19 @@ def test_incv_refuses() -> None:
         INCV(N, CLASSES, rounds=0)
 
 
+def test_incv_says_when_it_selected_too_few_to_train_on() -> None:
+    """With two or three instances each half is one or two, of which one alone may agree with its label."""
+    said: list[str] = []
+    for seed, n in [(seed, n) for n in (2, 3) for seed in range(6)]:
+        run = Run(settings("incv", epochs=2, seed=seed), data=vectors().take(range(n)))
+        try:
+            list(run.steps())
+        except InvalidInput as error:
+            said.append(str(error))
+    assert any("INCV selected 1 of" in one for one in said), said
+    assert all("instances, and training takes two" in one for one in said)
+
+
 # ------------------------------------------------------------ interrupted
 
 

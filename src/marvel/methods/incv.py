@@ -142,8 +142,11 @@ class INCV(CoTeaching):
                 found |= agreeing
             S |= found
             C &= ~(found | discarded) if self.symmetric else ~found
-        if not S.any():
-            raise InvalidInput("INCV selected no instance: its trainings agree with no given label; add --stage-epochs")
+        if (count := int(S.sum())) < 2:  # BatchNorm cannot train on one
+            raise InvalidInput(
+                f"INCV selected {count} of {self.n} instances, and training takes two: its first trainings agree with "
+                "too few given labels; add --stage-epochs, or instances"
+            )
         self.selected = S
         self.noise_rate_found.fill_(e)
         self.noise_rate_selected.fill_(e**2 / (e**2 + self.k * (1 - e) ** 2))
