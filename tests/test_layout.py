@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "handed": {"errors"},
     "issues": {"errors", "handed"},
     "method": {"errors", "distributed", "memory", "draws", "handed", "issues"},
-    "methods": {"errors", "draws", "method", "metrics"},
+    "methods": {"errors", "draws", "handed", "method", "metrics"},
     "data": {"errors", "distributed", "method"},
     "compiled": set(),
     "half": {"compiled"},

@@ -24,8 +24,13 @@ def two_logits(outputs: Any) -> Any:
     return torch.cat([torch.zeros_like(f), f], dim=1)
 
 
+def is_whole(value: Any, least: int) -> bool:
+    """Whether it is a whole number, Python's or numpy's, of `least` or more; what is true or false is none."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
 def check_count(name: str, value: Any, least: int, meaning: str) -> None:
-    if not isinstance(value, Integral) or value < least:
+    if not is_whole(value, least):
         shown = repr(value) if isinstance(value, int | float | str) else type(value).__name__
         raise InvalidInput(f"{name} is {meaning}, a whole number of {least} or more, got {shown}")
 

@@ -31,13 +31,13 @@ whole epoch.
 
 import math
 import warnings
-from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marvel.errors import InvalidInput
+from marvel.handed import is_whole
 from marvel.method import Method, Outputs, Seen, margins
 from marvel.methods.costs import Cost, as_cost
 
@@ -57,11 +57,6 @@ def adaptive_weight(margin: Tensor, among: Tensor) -> Tensor:
     variance = (torch.where(among, (margin - mean) ** 2, 0).sum() / k).clamp(min=1e-12)
     left = torch.exp(-((margin - median) ** 2) / (2 * variance))
     return torch.where(margin <= median, left, math.exp(-0.5))
-
-
-def is_number(value: Any, least: int, most: int) -> bool:
-    """Whether it is a whole number from `least` to `most`, Python's or numpy's."""
-    return isinstance(value, Integral) and least <= int(value) <= most
 
 
 def window_of(epochs: int | None) -> int:
@@ -109,7 +104,7 @@ class Marvel(Method):
     ) -> None:
         super().__init__(n, classes, epochs)
         for name, value, least, most in (("warmup", warmup, 0, NEVER - 1), ("wait", wait, 1, LONGEST)):
-            if value != "auto" and not is_number(value, least, most):
+            if value != "auto" and not (is_whole(value, least) and int(value) <= most):
                 raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
         if epochs and warmup != "auto" and int(warmup) >= epochs:
             warnings.warn(
