@@ -672,6 +672,8 @@ def test_npz_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     refused("not a readable .npz")
     path.write_bytes(b"")
     refused("not a readable .npz")
+    path.write_text("<html>no such file</html>")
+    refused("mine.npz: not an .npz archive; numpy.savez writes one, and a pickle")
     with path.open("wb") as file:
         np.save(file, GREY)
     refused("not an .npz archive")

@@ -110,6 +110,8 @@ def test_npy_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     refused("never unpickled", labels=str(tmp_path / "y.npy"))
     np.save(path, np.float32(3))
     refused("holds one number", labels=str(tmp_path / "y.npy"))
+    path.write_text("1,2,3")
+    refused("not an .npy file; numpy.save writes one, and a pickle", labels=str(tmp_path / "y.npy"))
     path.write_bytes(b"\x93NUMPY")
     refused("not a readable .npy", labels=str(tmp_path / "y.npy"))
     with path.open("wb") as file:

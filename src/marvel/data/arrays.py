@@ -229,9 +229,7 @@ def open_npy(path: Path) -> Array:
     try:
         array = np.load(path, allow_pickle=False)
     except Exception as error:  # damaged and hostile files fail in a dozen ways, all of which mean the same
-        if "allow_pickle" in str(error):
-            raise DataError(f"{path}: {OBJECTS}") from None
-        raise DataError(f"{path}: not a readable .npy file ({error})") from None
+        raise _unreadable(path, error, "an .npy file; numpy.save") from None
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path}: is an .npz archive; give it that ending")
     if array.ndim == 0:
@@ -239,6 +237,8 @@ def open_npy(path: Path) -> Array:
     return array
 
 
+MAGIC = b"\x93NUMPY"
+"""How an .npy file begins."""
 OBJECTS = "holds Python objects, which are never unpickled; save labels as numpy.array(labels, dtype=str)"
 
 
@@ -258,10 +258,18 @@ def open_npz(path: Path) -> dict[str, Array]:
     except DataError:
         raise
     except Exception as error:  # as above
-        if "allow_pickle" in str(error):
-            raise DataError(f"{path}: {OBJECTS}") from None
-        raise DataError(f"{path}: not a readable .npz file ({error})") from None
+        raise _unreadable(path, error, "an .npz archive; numpy.savez") from None
     raise DataError(f"{path}: not an .npz archive; numpy.savez writes one")
+
+
+def _unreadable(path: Path, error: Exception, wanted: str) -> DataError:
+    """NumPy takes a file that begins as none of its own for a pickle, be it a text or a download's error page."""
+    if "allow_pickle" not in str(error):
+        return DataError(f"{path}: not a readable {path.suffix.lower()} file ({error})")
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)).startswith((MAGIC, b"PK")):
+            return DataError(f"{path}: {OBJECTS}")
+    return DataError(f"{path}: not {wanted} writes one, and a pickle, which this may be, is never unpickled")
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
