@@ -305,6 +305,8 @@ def test_ctrl_c_ends_with_the_epoch_and_goes_on(
         ),
         (["report", "mine.toml", "--format", "html", "--json"], "--format html and --json ask for html and json"),
         (["report", "mine.toml", "--format", "latex", "--out", "t.MD"], "--format latex and --out t.MD ask for"),
+        (["report", ".", "--results", "there"], "--results is of an experiment, and . is a folder: leave it out"),
+        (["report", ".", "--only", "method=ce"], "--only is of an experiment, and . is a folder: leave it out"),
         (["report", "."], "holds no finished run"),
         (["report", ".", "--out", "x.pdf"], "is an HTML page, not x.pdf: name it x.html"),
     ],

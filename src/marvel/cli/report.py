@@ -33,9 +33,10 @@ def report(
         Path | None,
         typer.Option(help="The file to write; default of a run: report.html in its folder.", metavar="FILE"),
     ] = None,
-    results: Annotated[Path, typer.Option(help="Of an experiment: the folder of records.", metavar="FOLDER")] = Path(
-        "results"
-    ),
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Of an experiment: the folder of records; default: results.", metavar="FOLDER"),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Of an experiment: some of its cells, as in `bench`.", metavar="KEY=VALUE,..."),
@@ -55,11 +56,14 @@ def report(
     """
     written: Path | None
     if Path(what).is_dir():
+        for flag, value in {"--results": results, "--only": only}.items():
+            if value:
+                raise InvalidInput(f"{flag} is of an experiment, and {what} is a folder: leave it out")
         written = _page(Path(what), out, form, as_json)
     elif len(Path(what).parts) > 1 and Path(what).suffix not in (".py", ".toml"):
         raise FolderError(f"there is no run folder {what}")
     else:
-        written = _table(what, _form(form, as_json, out), out, results, only or ())
+        written = _table(what, _form(form, as_json, out), out, results or Path("results"), only or ())
     if open_it and written is not None:
         typer.launch(written.resolve().as_uri())
 
