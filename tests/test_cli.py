@@ -615,3 +615,15 @@ def test_names_in_a_table_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["class", "labels"], [[name, "1"] for name in names])
     out = capsys.readouterr().out
     assert all(name in out for name in names)
+
+
+def test_signs_that_command_a_terminal_are_shown(marvel: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label is a line, whatever is in it, in tables as in notes and mistakes."""
+    rows = "".join(f"{k % 2},{k % 3},{'cat' if k % 2 else 'dog'}\n" for k in range(20))
+    Path("odd.csv").write_text(f"a,b\x1b[31m,label\n{rows}")
+    fails(marvel("clean", "odd.csv", "--label", "nope"), r"It has a, b\x1b[31m, label")
+    done = marvel("clean", "odd.csv", "--epochs", "2", "--out", "odd", "--columns", "a=leave")
+    assert r"'b\x1b[31m' as" in done.err and "\x1b" not in done.out + done.err
+    print_table(["class\x07"], [['"quince"\nold'], ["\x1b]0;gone\x07"], ["naïve 🍐 مرحبا"]])
+    said = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert said[0] == r"class\x07" and said[2:] == [r'"quince"\nold', r"\x1b]0;gone\x07", "naïve 🍐 مرحبا"]

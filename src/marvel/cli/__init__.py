@@ -30,6 +30,7 @@ from marvel.cli.noise import noise
 from marvel.cli.process import process
 from marvel.cli.report import report
 from marvel.cli.review import review
+from marvel.cli.show import visible
 from marvel.cli.train import train
 from marvel.cli.tune import tune
 from marvel.errors import MarvelError
@@ -163,4 +164,4 @@ def _fail(message: str, code: int = MISTAKE) -> NoReturn:
 def _say(message: str) -> None:
     """A mistake or a warning, on a line."""
     speaker = f"marvel, process {process()}:" if process() > 0 else "marvel:"
-    print(speaker, " ".join(message.split()), file=sys.stderr)
+    print(speaker, visible(" ".join(message.split())), file=sys.stderr)

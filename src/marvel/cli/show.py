@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from unicodedata import category
 
 import typer
 
@@ -23,6 +24,11 @@ def words(key: str) -> str:
     return special.get(key, key.replace("_", " "))
 
 
+def visible(text: str) -> str:
+    """Names and labels are data: a line break in one tears a table apart, and an escape commands the terminal."""
+    return "".join(repr(sign)[1:-1] if category(sign) == "Cc" else sign for sign in text)
+
+
 def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
@@ -34,21 +40,24 @@ def print_json(facts: Any) -> None:
 def print_source(data: "Data") -> None:
     """What reading the data brought up, on stderr."""
     for note in data.notes:
-        typer.echo(note, err=True)
+        typer.echo(visible(note), err=True)
     for one in data.set_aside[:MOST_NAMED]:
-        typer.echo(f"set aside: {f'instance {one.id}' if one.id.isdigit() else one.id}: {one.reason}", err=True)
+        name = f"instance {one.id}" if one.id.isdigit() else one.id
+        typer.echo(visible(f"set aside: {name}: {one.reason}"), err=True)
     if len(data.set_aside) > MOST_NAMED:
         typer.echo(f"set aside: {len(data.set_aside) - MOST_NAMED} more, all in config.json", err=True)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], lines: bool = False) -> None:
-    """A table on stdout; the first column is of names, columns of numbers are set right."""
+    """A table on stdout; the first column is of names, columns of numbers are set right. `lines` between the rows are
+    for cells of several."""
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    rows = list(rows)
+    headings = [visible(heading) for heading in headings]
+    rows = [list(row) if lines else [visible(cell) for cell in row] for row in rows]
     # Rich takes a pipe for a terminal of 80 columns, too few for some tables.
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     # Names are data: brackets and colons in them are no markup.
