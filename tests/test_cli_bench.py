@@ -232,6 +232,30 @@ def test_what_was_done_elsewhere_meanwhile_is_not_done_again(
     assert "1 runs done, 3 done elsewhere." in said.out and done() == ALL
 
 
+def test_what_another_finished_by_the_end_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run is another's when this command comes to it, and has its record when the last one ends."""
+    assert bench("--only", "method=ce", "--seeds", "0", "--runs", "there") == 0
+    record = Path("results/mine.jsonl").read_text()
+    Path("results/mine.jsonl").unlink()
+    folder = folder_of(find("mine.toml").cells[0].config, "runs/bench")
+    assert folder is not None
+    end = Board.end
+
+    def ends(self: Board, run: str, came_to: str) -> None:
+        end(self, run, came_to)
+        if len(self.done) == 3:
+            with Path("results/mine.jsonl").open("a") as file:
+                file.write(record)
+
+    monkeypatch.setattr(Board, "end", ends)
+    capsys.readouterr()
+    with held_elsewhere(folder):
+        assert bench() == 0
+    assert "3 runs done, 1 done elsewhere." in capsys.readouterr().out and done() == ALL
+
+
 def test_the_report_says_what_failed_whatever_the_file_is_called(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.toml").write_text(GRID.replace('"marvel"]', '"npcl", "marvel"]'))
     assert bench("--results", "there/all.jsonl", "--seeds", "0") == 1

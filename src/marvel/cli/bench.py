@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from marvel.config import Config
     from marvel.engines import Engine, Shown
     from marvel.experiment import Cell, Experiment
+    from marvel.runs import Facts
 
     Places: TypeAlias = dict[str, tuple[Experiment, Cell]]
     """By run, whatever its seed."""
@@ -102,7 +103,6 @@ def bench(
     from marvel.bench import left, on_own_data, refuse_changed, tidy, work
     from marvel.experiment import asked
     from marvel.experiment.finding import find
-    from marvel.results import by_run
 
     found = [asked.only(find(name), only or ()) for name in dict.fromkeys(experiments)]
     wanted = None if seeds is None else asked.numbers(seeds)
@@ -112,7 +112,7 @@ def bench(
     file_of = _files(places, results)
     files = list(dict.fromkeys(map(file_of, configs)))
     told = _as_told(configs, flag_values(given), checkpoint_every)
-    done = {run: record for folder in {file.parent for file in files} for run, record in by_run(folder).items()}
+    done = _done(files)
     todo = _longest_first(left(told, done))
     names = _names(places, todo, len(found) > 1)
     if dry_run:
@@ -136,6 +136,8 @@ def bench(
             ),
             board,
         )
+    if board.going_elsewhere:
+        board.finished_elsewhere(_done(files))
     unfinished = len(todo) - len(board.ended)
     if as_json:
         numbers: dict[str, float] = {
@@ -174,6 +176,13 @@ def _files(places: "Places", results: Path | None) -> "Callable[[Config], Path]"
     if results is not None and results.suffix != ".jsonl":
         raise InvalidInput(f"the file of records should be named *.jsonl, got {results}")
     return lambda config: results or Path("results") / f"{places[whatever_seed(identity(config))][0].name}.jsonl"
+
+
+def _done(files: "Sequence[Path]") -> "dict[str, Facts]":
+    """The records of the folders in which these files are, by run."""
+    from marvel.results import by_run
+
+    return {run: record for folder in {file.parent for file in files} for run, record in by_run(folder).items()}
 
 
 def _as_told(configs: "Sequence[Config]", flags: dict[str, Any], checkpoint_every: int | None) -> "list[Config]":

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -74,6 +74,11 @@ class Board:
         """Another process is at the run, or has done it."""
         (self.done_elsewhere if done else self.going_elsewhere).add(run)
         self._ended(run, "done elsewhere" if done else "going on elsewhere")
+
+    def finished_elsewhere(self, done: Container[str]) -> None:
+        """Of what other processes were at, these runs are done by now."""
+        self.done_elsewhere |= {run for run in self.going_elsewhere if run in done}
+        self.going_elsewhere -= self.done_elsewhere
 
     @property
     def ended(self) -> set[str]:
