@@ -1,5 +1,6 @@
 """Two sources of raw instances that must give the same tensors."""
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,20 @@ def test_workers_stay_from_epoch_to_epoch_and_two_streams_do_not_meet() -> None:
     assert loader in source.idle and len(source.idle) == 2
     for (a, b), ours, theirs in zip(both, DRAWS, DRAWS[::-1], strict=True):
         assert torch.equal(a, X[ours]) and torch.equal(b, X[theirs])
+
+
+def test_workers_of_a_source_that_is_garbage_of_a_cycle_are_told_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By torch alone they are not: each is waited for in vain, and killed."""
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 2.0)  # less than a worker itself waits
+    source = Streamed(Pairs("tensor"), "cpu", workers=1)
+    source.itself = source  # type: ignore[attr-defined]
+    list(source.stream(DRAWS))
+    (worker,) = source.idle[0]._iterator._workers  # type: ignore[union-attr]
+    killed: list[bool] = []
+    monkeypatch.setattr(worker, "terminate", lambda: killed.append(True))
+    del source
+    gc.collect()
+    assert not killed and worker.exitcode == 0
 
 
 @pytest.mark.parametrize("workers", [0, 1])

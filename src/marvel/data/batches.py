@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -68,6 +69,9 @@ class Streamed:
         self.workers = workers
         self.idle: list[DataLoader[Tensor]] = []
         """Loaders whose workers wait for the next epoch: starting them anew each time takes as long as they read."""
+        # Workers end at once when told. Where a loader is garbage of a cycle (a run and its trainer are one), Python
+        # closes the queue before they are told, and DataLoader waits five seconds for each: so the list outlives us.
+        finalize(self, self.idle.clear)
 
     def __len__(self) -> int:
         return len(self.items)
