@@ -23,6 +23,7 @@ from marvel.results import (
     records,
     what,
     whatever_seed,
+    with_seed,
 )
 from marvel.run import train
 
@@ -30,6 +31,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # ------------------------------------------------------------ which run
+
+
+@pytest.mark.parametrize("seeds", [(0, 3), (3, 0), (1, 2)])
+def test_the_same_run_with_another_seed(seeds: tuple[int, int]) -> None:
+    one, other = (Config(data="cat-dog", noise="pair", rates=(0.4, 0.0), method="marvel", seed=seed) for seed in seeds)
+    assert with_seed(identity(one), seeds[1]) == identity(other) != identity(one)
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,16 @@ def test_sections_are_written_and_checked(
     assert capsys.readouterr().out == "page.md is out of date\npage.md written\n"
 
 
+def test_records_are_read_once_a_document_and_anew_for_the_next(tmp_path: Path) -> None:
+    page = "<!-- made: accuracy runs -->\n<!-- end -->\n" * 2
+    (tmp_path / "runs").mkdir()
+    for accuracy in (0.884, 0.9):
+        (tmp_path / "runs" / "a.jsonl").write_text(json.dumps(record(accuracy)) + "\n")
+        made = tables.rewritten(page, tmp_path)
+        assert made.count(f"| {100 * accuracy:.1f} (–, 1) |") == 2
+        assert tables._by_run.cache_info().misses == 1
+
+
 @pytest.mark.parametrize(
     ("marker", "kind", "words"),
     [

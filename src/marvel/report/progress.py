@@ -9,7 +9,7 @@ from marvel.experiment import Experiment
 from marvel.experiment.finding import inside, load
 from marvel.report.sheet import markdown_table
 from marvel.report.words import NOTHING
-from marvel.results import identity, identity_of
+from marvel.results import identity, identity_of, with_seed
 
 ORDER = (
     *("binary-symmetric", "binary-asymmetric", "cifar-symmetric", "cifar-asymmetric", "human-noise", "control"),
@@ -30,19 +30,22 @@ def progress(folder: Path, records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _row(experiment: Experiment, done: set[str]) -> list[str]:
-    asked = [[cell.config.but(seed=seed) for seed in experiment.seeds] for cell in experiment.cells]
-    cells = [{identity(config): config for config in configs} for configs in asked]
-    runs = {run: config for cell in cells for run, config in cell.items()}
-    firsts = {next(iter(cell)) for cell in cells}
-    once = sum(not done.isdisjoint(cell) for cell in cells)
-    left = {run: config for run, config in runs.items() if run not in done}
+    cells: list[list[str]] = []
+    costs: dict[str, float] = {}
+    for cell in experiment.cells:
+        run, cost = identity(cell.config), seconds(cell.config) or 0
+        cells.append([with_seed(run, seed) for seed in experiment.seeds])
+        costs |= dict.fromkeys(cells[-1], cost)
+    firsts = {runs[0] for runs in cells}
+    once = sum(not done.isdisjoint(runs) for runs in cells)
+    left = {run: cost for run, cost in costs.items() if run not in done}
     return [
         f"`{experiment.name}`",
         str(len(experiment.cells)),
         str(once),
-        f"{len(runs) - len(left)} of {len(runs)}",
-        duration(sum(seconds(config) or 0 for run, config in left.items() if run in firsts)),
-        duration(sum(seconds(config) or 0 for config in left.values())),
+        f"{len(costs) - len(left)} of {len(costs)}",
+        duration(sum(cost for run, cost in left.items() if run in firsts)),
+        duration(sum(left.values())),
     ]
 
 

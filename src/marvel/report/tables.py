@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,7 +25,7 @@ from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
 from marvel.report.ablation import ablation, controls
 from marvel.report.aims import aims
-from marvel.report.cells import NAMES, Record, read_results
+from marvel.report.cells import NAMES, Record, Runs, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
 from marvel.report.judged import agreement, by_problem, by_reading, outside
@@ -140,14 +141,24 @@ def _measured(path: Path | None) -> tuple[Experiment, list[Record]]:
     """An experiment of a checkout, and all that was measured there."""
     if path is None:
         raise InvalidInput("this section is made from an experiment: <!-- made: experiment experiments/wait.py -->")
-    return load(path), list(by_run(path.parent.parent / "results").values())
+    return load(path), _by_run(path.parent.parent / "results")
 
 
 def _all(path: Path | None) -> tuple[Path, list[Record]]:
     """The experiments of a checkout, and all that was measured there."""
     if path is None or not path.is_dir():
         raise InvalidInput("this section is made from the folder: <!-- made: progress experiments -->")
-    return path, list(by_run(path.parent / "results").values())
+    return path, _by_run(path.parent / "results")
+
+
+@cache  # until the next document: most sections of one are made from the same records
+def _by_run(folder: Path) -> list[Record]:
+    return list(by_run(folder).values())
+
+
+@cache
+def _runs(path: Path | None) -> Runs:
+    return Runs(read_results([_named_file(path)]))
 
 
 def demo(shown: Record) -> str:
@@ -179,38 +190,34 @@ def methods() -> str:
 
 def figures(path: Path | None) -> str:
     """The figures of the paper, from all records of a folder; `python -m marvel.report.figures` draws the pictures."""
-    from marvel.report.cells import Runs
     from marvel.report.figures.all import page
 
-    return page(Runs(read_results([_named_file(path)])))
+    return page(_runs(path))
 
 
 def how_it_went(path: Path | None) -> str:
     """The figure of removing and returning, and its numbers at four epochs, from all records of a folder."""
-    from marvel.report.cells import Runs
     from marvel.report.course import course
     from marvel.report.figures.all import shown
     from marvel.report.figures.course import FIGURE
 
-    runs = Runs(read_results([_named_file(path)]))
+    runs = _runs(path)
     return f"{shown(FIGURE, runs)}\n\n{course(runs)}"
 
 
 def claims(path: Path | None) -> str:
     """The claims of the paper's prose, judged by all records of a folder."""
-    from marvel.report.cells import Runs
     from marvel.report.claims import page
 
-    return page(Runs(read_results([_named_file(path)])))
+    return page(_runs(path))
 
 
 def warmups(path: Path | None) -> str:
     """The warm-up read off the recorded runs of cross entropy that are the paper's, beside its own choice."""
-    from marvel.report.cells import Runs
     from marvel.report.claims.settings import BINARY, CIFAR
     from marvel.report.warmups import row
 
-    runs = Runs(read_results([_named_file(path)]))
+    runs = _runs(path)
     rows = [row(found) for at in (*BINARY, *CIFAR) if (found := runs.of(at.by("ce")))]
     return table(["problem", "noise", "seeds", "auto", "knee", "peak", "the paper"], rows)
 
@@ -244,7 +251,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "aims": lambda path: aims(*_measured(path)),
     "controls": lambda path: controls(read_records(path)),
     "course": how_it_went,
-    "times": lambda path: times(read_results([_named_file(path)])),
+    "times": lambda path: times(_runs(path).records),
     "progress": lambda path: progress(*_all(path)),
     "agreement": lambda path: agreement(*_all(path)),
     "by-problem": lambda path: by_problem(*_all(path)),
@@ -265,6 +272,8 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
 
 def rewritten(document: str, root: Path = Path()) -> str:
     """The document with every marked section made anew; files are named from `root`."""
+    _by_run.cache_clear()
+    _runs.cache_clear()
 
     def anew(found: re.Match[str]) -> str:
         what, file = found[1], found[2]
@@ -280,7 +289,7 @@ def rewritten(document: str, root: Path = Path()) -> str:
 def read_records(path: Path | None) -> list[Record]:
     """The records of a file, one a line; or of all files of a folder."""
     if path is not None and path.is_dir():
-        found: list[Record] = list(by_run(path).values())
+        found = _by_run(path)
     else:
         found = [_json(path, line) for line in _text(path).splitlines()]
     if not found:
