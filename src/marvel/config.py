@@ -4,6 +4,7 @@ The fields below are the one list of settings; the command line makes its flags 
 looked up inside functions: were torch imported here, `marvel --help` would take seconds.
 """
 
+import copy
 import dataclasses
 import difflib
 import inspect
@@ -91,10 +92,9 @@ class Config:
     options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "the method's own parameters"})
 
     def __post_init__(self) -> None:
-        for field_ in dataclasses.fields(self):
-            value = getattr(self, field_.name)
+        for name, value in vars(self).items():
             if (plain := _plain(value)) is not value:
-                object.__setattr__(self, field_.name, plain)
+                object.__setattr__(self, name, plain)
         self._check_names()
         self._check_kinds()
         self._check_numbers()
@@ -183,7 +183,7 @@ class Config:
 
     def facts(self) -> dict[str, Any]:
         """For JSON."""
-        return dataclasses.asdict(self)
+        return vars(self) | {"options": copy.deepcopy(self.options)}  # the others cannot be changed
 
 
 def _plain(value: Any) -> Any:

@@ -309,19 +309,18 @@ def _say_what_would_be_run(
 ) -> None:
     from marvel.config import as_plain
     from marvel.report.progress import duration
-    from marvel.results import identity
 
     costs = _costs(todo)
     whole = sum(costs.values())
     unknown = len(todo) - len(costs)
     if as_json:
         runs = [
-            {"name": names[identity(c)], "seconds": costs.get(identity(c)), "settings": as_plain(c.facts())}
-            for c in todo
+            {"name": name, "seconds": costs.get(run), "settings": as_plain(config.facts())}
+            for (run, name), config in zip(names.items(), todo, strict=True)
         ]
         print_json({**_called(experiments), "runs": asked, "done": asked - len(todo), "left": runs})
         return
-    rows = [[names[identity(c)], duration(costs[identity(c)]) if identity(c) in costs else "–"] for c in todo]
+    rows = [[name, duration(costs[run]) if run in costs else "–"] for run, name in names.items()]
     if rows:
         print_table(["run", "cost (H200)"], rows)
     said = f"{len(todo)} of {asked} runs are to be done"
