@@ -36,6 +36,14 @@ def folder(tmp_path: Path, planted: Planted) -> RunFolder:
     return write_cleaned(tmp_path / "run", planted.given, planted.truth, planted.ids)
 
 
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory, planted: Planted) -> Iterator[int]:
+    """Of a server that is only read from: beginning and ending one takes half a second."""
+    run = tmp_path_factory.mktemp("served") / "run"
+    with serving(write_cleaned(run, planted.given, planted.truth, planted.ids), planted) as port:
+        yield port
+
+
 @pytest.mark.slow
 def test_requests_made_up_from_its_own_schema(folder: RunFolder, planted: Planted) -> None:
     schemathesis = pytest.importorskip("schemathesis")
@@ -87,10 +95,9 @@ def test_numbers_beyond_all_counting_are_refused(number: int, folder: RunFolder,
         *("/api/instances/0x10", "/api/instances/١٢", "/api/instances/ 1", "/index.html/../../server.py"),
     ],
 )
-def test_nothing_is_served_by_its_path(path: str, folder: RunFolder, planted: Planted) -> None:
+def test_nothing_is_served_by_its_path(path: str, port: int) -> None:
     """Over a real socket, since clients tidy up paths before they send them."""
-    with serving(folder, planted) as port:
-        answer = raw(port, f"GET {path} HTTP/1.1")
+    answer = raw(port, f"GET {path} HTTP/1.1")
     status = int(answer.split(b" ", 2)[1])
     assert status in (400, 404, 422) or (status == 200 and b"image/png" in answer and "pictures/1#" in path), answer[
         :300
@@ -139,14 +146,15 @@ def serving(folder: RunFolder, planted: Planted) -> Iterator[int]:
         servers.append(self)
         await begin(self, sockets)
 
-    with Decisions(folder.decisions_file) as decisions, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uvicorn.Server, "startup", startup)
+    with Decisions(folder.decisions_file) as decisions:
         app = create_app(folder, decisions, Pictures(planted), TOKEN)  # type: ignore[arg-type]
         listener = listen()
         port = int(listener.getsockname()[1])
         thread = threading.Thread(target=serve, args=(app, listener, ready.set), daemon=True)
-        thread.start()
-        assert ready.wait(30)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(uvicorn.Server, "startup", startup)
+            thread.start()
+            assert ready.wait(30)
         try:
             yield port
         finally:
