@@ -25,7 +25,8 @@ endif
 # One thread a process: two pytest workers with two threads each are slower than with one, and golden numbers depend on it.
 SOAK = tests/test_crash.py tests/test_damage.py tests/test_faults.py tests/test_hostile.py tests/test_review_hostile.py tests/test_fuzz.py \
   tests/test_review.py::test_a_million_instances tests/test_page.py::test_a_million_instances tests/test_torchrun.py
-PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS)
+# worksteal: each worker begins with a stretch of the files, so that what the tests of a file share is made once, not twice.
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 # $(call install,REQUIREMENT): with uv where it is to be had, with pip where not.
 define install
