@@ -53,13 +53,15 @@ def records() -> list[dict[str, Any]]:
 
 
 def test_pages_hold_what_we_measured(made: dict[str, str]) -> None:
-    """Read off the records without the code that makes the tables: the mean over the seeds of each setting."""
+    """Read off the records without the code that makes the tables: the mean over the seeds of each setting. A default
+    that is spelled out is the same setting as one that is not."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for record in records():
         names = ("data", "network", "noise", "rate", "rates", "method", "epochs", "lr", "drops", "schedule", "batch")
         config = {key: record["config"][key] for key in names}
-        options = json.dumps(record["config"]["options"], sort_keys=True)
-        key = (config["method"], json.dumps(config), options)
+        parameters = inspect.signature(METHODS[config["method"]]).parameters.values()
+        usual = {one.name: one.default for one in parameters if one.default is not one.empty}
+        key = (config["method"], json.dumps(config), str(sorted((usual | record["config"]["options"]).items())))
         groups.setdefault(key, []).append(100 * record["final"]["test_accuracy"])
     assert groups
     for (method, *_), accuracies in groups.items():
