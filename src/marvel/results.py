@@ -57,7 +57,7 @@ def whatever_seed(run: str) -> str:
 
 def with_seed(run: str, seed: int) -> str:
     """Which run is the same with that seed."""
-    told = {key: value for key, value in json.loads(run).items() if key != "seed"}
+    told = json.loads(whatever_seed(run))
     return json.dumps(told if seed == _usual()["seed"] else told | {"seed": seed}, sort_keys=True)
 
 
