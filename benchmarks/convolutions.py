@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from marvel.networks import kernels
+from marvel.networks import conv_kernels as kernels
 
 SHAPES = ((16, 32), (32, 16), (64, 8))
 

@@ -5,11 +5,10 @@ initialisation. ResNet-50 is torchvision's: a 7 x 7 stem of stride 2, max-poolin
 3 x 3 convolution, convolutions from N(0, 2 / fan-out).
 """
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marvel.networks.network import Network
-from marvel.networks.norm import BatchNorm2d
+from marvel.networks.norm import BatchNorm2d, relu_of
 from marvel.networks.shape import image
 
 
@@ -35,8 +34,8 @@ class Basic(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
-        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        return F.relu(self.bn2(self.conv2(out)) + shortcut, inplace=True)
+        out = relu_of(self.bn1, self.conv1(x))
+        return relu_of(self.bn2, self.conv2(out), shortcut)
 
 
 class Bottleneck(nn.Module):
@@ -57,9 +56,9 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
-        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        out = F.relu(self.bn2(self.conv2(out)), inplace=True)
-        return F.relu(self.bn3(self.conv3(out)) + shortcut, inplace=True)
+        out = relu_of(self.bn1, self.conv1(x))
+        out = relu_of(self.bn2, self.conv2(out))
+        return relu_of(self.bn3, self.conv3(out), shortcut)
 
 
 class ResNet(Network):
@@ -84,7 +83,7 @@ class ResNet(Network):
         self.fc = nn.Linear(512 * block.expansion, classes)
 
     def features(self, x: Tensor) -> Tensor:
-        pixels: Tensor = self.maxpool(F.relu(self.bn1(self.conv1(x)), inplace=True))
+        pixels: Tensor = self.maxpool(relu_of(self.bn1, self.conv1(x)))
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             pixels = stage(pixels)
         return pixels.mean((2, 3))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from marvel.networks.conv import Conv3x3
 from marvel.networks.network import Network
-from marvel.networks.norm import BatchNorm2d
+from marvel.networks.norm import BatchNorm2d, relu_of
 from marvel.networks.shape import image
 
 WIDTHS = (16, 32, 64)
@@ -38,8 +38,8 @@ class Block(nn.Module):
         return F.pad(F.avg_pool2d(x, 2, ceil_mode=True), (0, 0, 0, 0, 0, self.added))
 
     def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x), inplace=True)
+        out = relu_of(self.bn1, self.conv1(x))
+        return relu_of(self.bn2, self.conv2(out), self.shortcut(x))
 
 
 class ResNet32(Network):
@@ -61,7 +61,7 @@ class ResNet32(Network):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
     def features(self, x: Tensor) -> Tensor:
-        pixels: Tensor = self.blocks(F.relu(self.bn(self.conv(x)), inplace=True))
+        pixels: Tensor = self.blocks(relu_of(self.bn, self.conv(x)))
         return pixels.mean((2, 3))
 
 
