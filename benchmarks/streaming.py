@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from benchmarks.rows import Row, compared
-from benchmarks.throughput import ORDINARY, ordinary, speed, trainings
+from benchmarks.throughput import ORDINARY, ordinary, several, speed, trainings
 from marvel.data import load
 from marvel.data.images import ImageFiles
 
@@ -39,13 +39,13 @@ def from_files(device: torch.device, network: str, batch: int, files: int, round
         assert isinstance(data.x, ImageFiles)
         steps = len(data) // batch
         loops = {
-            "mine": trainings(data, network, "captured", 1, batch, device, workers),
+            "mine": trainings(several(data, network, "captured", 1, batch, device, workers), batch),
             "peer": ordinary(data, network, batch, workers, device),
         }
         speeds = {}
         for name, loop in loops.items():  # one after the other: each needs all workers
-            sum(islice(loop, steps + 1))
-            speeds[name] = [speed(loop, time.perf_counter, steps + 1) for _ in range(rounds)]
+            sum(islice(loop, steps))
+            speeds[name] = [speed(loop, time.perf_counter, steps) for _ in range(rounds)]
             loop.close()
     what = f"marvel, streamed from JPEGs, {workers} workers, {network}"
     return compared(what, speeds["mine"], f"{ORDINARY} on the files", speeds["peer"], "images/s")

@@ -8,7 +8,7 @@ thread, without workers, and the seconds are the processor's.
 import os
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -47,7 +47,7 @@ def rows(device: torch.device, quick: bool = False) -> Iterator[Row]:
 def on_one_thread(device: torch.device, network: str, batch: int, rounds: int) -> Row:
     data = synthetic(64 * batch)
     loops = {
-        "marvel": trainings(data, network, "plain", 1, batch, device),
+        "marvel": trainings(several(data, network, "plain", 1, batch, device), batch),
         ORDINARY: ordinary(data, network, batch, 0, device),
     }
     for loop in loops.values():
@@ -65,9 +65,10 @@ def on_gpu(device: torch.device, network: str, batch: int, seconds: float) -> It
     for way, packs in WAYS.items():
         for packed in packs:
             began = time.perf_counter()
-            loop = trainings(data, network, way, packed, batch, device)
+            runs = several(data, network, way, packed, batch, device)
+            loop = trainings(runs, batch)
             # An epoch each, past the capture and the last batch, whose size is another.
-            for _ in range(packed * (len(data) // batch + 2)):
+            while any(run.trainer.epoch < 1 for run in runs):
                 next(loop)
             torch.cuda.synchronize()
             build = time.perf_counter() - began
@@ -108,17 +109,24 @@ def steady(loop: Iterator[int], first: int, seconds: float, steps: int = 50) -> 
     return speeds
 
 
-def trainings(
+def several(
     data: Data, network: str, way: str, packed: int, batch: int, device: torch.device, workers: int | None = None
-) -> Generator[int, None, None]:
-    """Marvel's, side by side: the images of each step, 0 where only an epoch ended."""
+) -> list[Run]:
+    """Marvel's runs, to be trained side by side."""
     config = settings("marvel", network, device, batch=batch, fast=way != "plain", compile=way == "compiled")
-    config = config.but(workers=workers)
-    runs = [Run(config.but(seed=k), data=data) for k in range(packed)]
-    for _, shown in pack(run.steps() for run in runs):
+    return [Run(config.but(workers=workers, seed=k), data=data) for k in range(packed)]
+
+
+def trainings(runs: Sequence[Run], batch: int) -> Generator[int, None, None]:
+    """The images of each step, whichever run takes it."""
+    taken = dict.fromkeys(range(len(runs)), (0, -1))
+    for which, shown in pack(run.steps() for run in runs):
         if isinstance(shown, Exception):
             raise shown
-        yield batch if shown is None else 0
+        place = (runs[which].trainer.epoch, runs[which].trainer.place)
+        if shown is None and place > taken[which]:  # and not where it waits for the GPU at the end of an epoch
+            taken[which] = place
+            yield batch
 
 
 class Augmented(Dataset[tuple[Tensor, Tensor]]):

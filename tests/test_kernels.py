@@ -51,16 +51,19 @@ def test_our_convolutions_are_used():
 # ---------------------------------------------------------------- BatchNorm
 
 
-@pytest.fixture(scope="module")
-def normed():
+@pytest.fixture(scope="module", params=[512, 2], ids=["512 programs", "2 programs"])
+def normed(request):
     """The kernels' own function; without a GPU, interpreted."""
     if find_spec("triton") is None:
         pytest.skip("Triton is not installed")
     if not ON_GPU:
         os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined
-    from marvel.networks.norm_kernels import Normed
+    from marvel.networks import norm_kernels
 
-    return Normed.apply
+    # Few chunks, of several tiles each, the last one cut short: what large batches come to.
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(norm_kernels, "PROGRAMS", request.param)
+        yield norm_kernels.Normed.apply
 
 
 def images(m: int, channels: int, side: int, dtype: torch.dtype, seed: int, mean: float = 0.0) -> torch.Tensor:
@@ -118,8 +121,8 @@ def test_a_far_mean_costs_no_digits_of_the_variance(normed):
 @pytest.mark.parametrize("name", ["resnet18", "resnet32"])
 def test_a_network_s_gradients_are_as_good_as_with_pytorch_s_kernels(name, monkeypatch):
     """Both are compared with float32: bfloat16 itself is what is off."""
-    x = images(64, 3, 32, torch.float32, 0)
-    y = torch.arange(64, device=DEVICE) % 10
+    x = images(128, 3, 32, torch.float32, 0)
+    y = torch.arange(128, device=DEVICE) % 10
     net = networks.build(name, 10, (3, 32, 32)).cuda().to(memory_format=torch.channels_last)
 
     def gradient(half: bool) -> torch.Tensor:

@@ -27,7 +27,7 @@ from marvel.methods import CE, MarvelPlus
 from marvel.plan import generator_of, seed_of
 from marvel.run import Run
 from marvel.runs import RunFolder
-from marvel.trainer import Epoch, Trainer, _lay_out_alike
+from marvel.trainer import Epoch, Trainer, _lay_out_alike, follow
 from toy import FEATURES, problem
 
 CLASSES = ("a", "b", "c")
@@ -332,6 +332,9 @@ def test_pack_takes_turns() -> None:
         (2, "e"),
     ]
     assert list(pack([])) == []
+    # On a GPU they begin one after the other, or as soon as nothing else is going on.
+    assert "".join(what for _, what in pack([iter("abcde"), iter("fg"), iter("hi")], apart=2)) == "abcfdgehi"
+    assert "".join(what for _, what in pack([iter("a"), iter("bc")], apart=9)) == "abc"
 
 
 def test_pack_begins_a_run_when_there_is_room() -> None:
@@ -549,6 +552,17 @@ def test_protocols_from_the_lines_of_metrics(protocol: str, tmp_path: Path) -> N
 
 
 # ------------------------------------------------------------ what a method may ask for
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize("side", [4, 400], ids=["small", "large"])
+def test_tensors_of_any_size_follow(side: int, decay: float) -> None:
+    average, network = nn.Linear(side, side), nn.Linear(side, side)
+    before = [p.detach().double() for p in average.parameters()]
+    follow(average, network, torch.tensor(decay))
+    for was, now, theirs in zip(before, average.parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(now.double(), decay * was + (1 - decay) * theirs.double(), rtol=0, atol=1e-7)
+        assert decay > 0 or torch.equal(now, theirs)
 
 
 def test_the_average_follows_the_network(add_method: Callable[[type[Method]], str]) -> None:

@@ -9,7 +9,7 @@ nothing left for Python to do.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import islice, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,6 +27,8 @@ log = logging.getLogger("marvel")
 
 EAGER_STEPS = 3
 """Real steps taken before the capture: they choose kernels and make the optimizer's state."""
+APART = 60
+"""Turns on a GPU by which a run begins after the one before it, so that their epochs do not end together."""
 
 
 class Steps:
@@ -193,10 +195,13 @@ def steps_of(trainer: "Trainer", method: Method) -> Steps:
     return Captured(trainer, method) if able else Steps(trainer, method)
 
 
-def pack(runs: Iterable[Iterator[Any]], width: int | None = None) -> Iterator[tuple[int, Any]]:
+def pack(
+    runs: Iterable[Iterator[Any]], width: int | None = None, apart: int | None = None
+) -> Iterator[tuple[int, Any]]:
     """Let runs take turns, a step each, `width` of them at a time: (which run, what it yielded), until all have ended.
 
-    On a GPU each has a stream of its own, so that their small kernels fill it together. A run that fails ends alone:
+    On a GPU each has a stream of its own, so that their small kernels fill it together, and they begin `apart` turns
+    one after the other: while one writes down its epoch, the others keep the GPU at work. A run that fails ends alone:
     what it raised is yielded in place of its last step.
     """
     on_gpu = torch.cuda.is_available()
@@ -204,11 +209,18 @@ def pack(runs: Iterable[Iterator[Any]], width: int | None = None) -> Iterator[tu
         torch.cuda.synchronize()
     queue = enumerate(runs)
     working: dict[int, tuple[Iterator[Any], Any]] = {}
+    to_wait, apart = 0, (APART if on_gpu else 0) if apart is None else apart
     while True:
-        for which, run in islice(queue, None if width is None else width - len(working)):
+        while (width is None or len(working) < width) and (to_wait <= 0 or not working):
+            joins = next(queue, None)
+            if joins is None:
+                break
+            which, run = joins
             working[which] = run, torch.cuda.stream(torch.cuda.Stream()) if on_gpu else nullcontext()
+            to_wait = apart
         if not working:
             return
+        to_wait -= 1
         for which, (run, stream) in list(working.items()):
             try:
                 with stream:

@@ -45,6 +45,8 @@ from marvel.plan import Plan, generator_of, seed_of
 if TYPE_CHECKING:
     from marvel.runs import Facts, RunFolder
 
+A_MOMENT = 1e-4
+"""Seconds between two looks at whether the GPU is done: a fraction of a step."""
 EVALUATION_BATCH, EVALUATION_NUMBERS = 2000, 2**25
 """How many instances are judged at once, at most; and how many numbers: of images of 224 x 224 pixels, 222."""
 
@@ -192,6 +194,7 @@ class Trainer:
         self.place, method.shares = 0, None
         if self.own_statistics:
             average_over_processes(self.statistics)
+        yield from self.landed()
 
     def pause(self, method: Method, plan: Plan) -> None:
         """Between two steps: save where it is time to, or where one is to stop. All processes do so together."""
@@ -254,7 +257,18 @@ class Trainer:
             with torch.no_grad(), self.autocast():
                 found.append(predict(self.every_network, self.views.plain(raw)).float())
             yield
+        yield from self.landed()
         return torch.cat(found)
+
+    def landed(self) -> Iterator[None]:
+        """Wait until the GPU has done what it was told. Runs beside this one take their turns meanwhile, so that it has
+        something to do while this one writes down its epoch."""
+        if self.device.type == "cuda":
+            done = torch.cuda.Event()
+            done.record()
+            while not done.query():
+                time.sleep(A_MOMENT)
+                yield
 
     def accuracy(self, method: Method, on: Labelled | None) -> Generator[None, None, float | None]:
         """Every process judges its share of the set, and the hits are summed: the same number for all."""
@@ -545,19 +559,27 @@ def _part(flat: dict[str, Any], name: str) -> dict[str, Any]:
     return {key[len(name) + 1 :]: value for key, value in flat.items() if key.startswith(name + ".")}
 
 
+LARGE = 2**17
+"""Parameters of a tensor that is worth a kernel of its own."""
+
+
 @torch.no_grad()
 def follow(average: nn.Module, network: nn.Module, decay: float | Tensor, statistics: bool = True) -> None:
     """Move an averaged copy towards its network; whole numbers (BatchNorm's counters) are copied.
 
-    Without `statistics`, the parameters only. All tensors are moved by three kernels, and with a decay of 0 the copy is
-    the network, to the bit.
+    Without `statistics`, the parameters only. A large tensor is moved by a kernel that reads it once, and all small
+    ones together by three. With a decay of 0 the copy is the network, to the bit.
     """
     ours, theirs = ([*of.parameters(), *(of.buffers() if statistics else ())] for of in (average, network))
-    followers = [tensor for tensor in ours if tensor.is_floating_point()]
-    followed = [tensor for tensor in theirs if tensor.is_floating_point()]
-    torch._foreach_sub_(followers, followed)
+    pairs = [pair for pair in zip(ours, theirs, strict=True) if pair[0].is_floating_point()]
+    nearer = 1 - decay
+    for follower, followed in (pair for pair in pairs if pair[0].numel() >= LARGE):
+        follower.lerp_(followed, nearer)
+    small = [pair for pair in pairs if pair[0].numel() < LARGE]
+    followers, leaders = [pair[0] for pair in small], [pair[1] for pair in small]
+    torch._foreach_sub_(followers, leaders)
     torch._foreach_mul_(followers, decay)
-    torch._foreach_add_(followers, followed)
+    torch._foreach_add_(followers, leaders)
     for counter, counted in zip(ours, theirs, strict=True):
         if not counter.is_floating_point():
             counter.copy_(counted)

@@ -11,7 +11,8 @@ rows r = image, row and column, of M in all, and a channel c that is left out:
     gx_r = a (g_r - gb / M - (x_r - mean) / sigma gw / M)
 
 Sums are over chunks of rows, in float32, and a second kernel joins the chunks in their order: the same numbers every
-time. Deviations are taken from the chunk's own mean (Chan et al., 1983), so that a large mean costs no digits.
+time. A chunk's moments are taken about one of its own values, and joined by their distances from the common mean (Chan,
+Golub and LeVeque, 1983), so that a large mean costs no digits.
 """
 
 from typing import Any
@@ -34,23 +35,21 @@ def chunk_moments(x, partial, rows, chunks, C: tl.constexpr, CHUNK: tl.constexpr
     """Mean and sum of squared deviations of a chunk of rows; partial lies as (2, chunks, channels)."""
     chunk = tl.program_id(0)
     c = tl.program_id(1) * K + tl.arange(0, K)
-    count = 0.0
-    mean = tl.zeros((K,), tl.float32)
-    squares = tl.zeros((K,), tl.float32)
+    first = chunk * CHUNK
+    some = tl.load(x + first.to(tl.int64) * C + c).to(tl.float32)  # any of the values will do: they lie around it
+    total = tl.zeros((R, K), tl.float32)
+    squares = tl.zeros((R, K), tl.float32)
     for start in range(0, CHUNK, R):
-        r = chunk * CHUNK + start + tl.arange(0, R)
+        r = first + start + tl.arange(0, R)
         there = (r < rows)[:, None]
         tile = tl.load(x + r[:, None].to(tl.int64) * C + c[None, :], mask=there, other=0.0).to(tl.float32)
-        here = tl.minimum(tl.maximum(rows - chunk * CHUNK - start, 0), R).to(tl.float32)
-        tile_mean = tl.sum(tile, 0) / tl.maximum(here, 1.0)
-        away = tl.where(there, tile - tile_mean[None, :], 0.0)
-        together = tl.maximum(count + here, 1.0)
-        apart = tile_mean - mean
-        squares += tl.sum(away * away, 0) + apart * apart * (count * here / together)
-        mean += apart * (here / together)
-        count += here
-    tl.store(partial + chunk * C + c, mean)
-    tl.store(partial + (chunks + chunk) * C + c, squares)
+        apart = tl.where(there, tile - some[None, :], 0.0)
+        total += apart
+        squares += apart * apart
+    count = tl.minimum(rows - first, CHUNK).to(tl.float32)
+    mean = tl.sum(total, 0) / count
+    tl.store(partial + chunk * C + c, some + mean)
+    tl.store(partial + (chunks + chunk) * C + c, tl.sum(squares, 0) - mean * mean * count)
 
 
 @triton.jit
@@ -68,7 +67,7 @@ def join_moments(
     mean = tl.sum(means * count, 0) / rows
     apart = means - mean[None, :]
     squares = tl.load(place + chunks * C, mask=there, other=0.0) + apart * apart * count
-    total = tl.sum(squares, 0)
+    total = tl.maximum(tl.sum(squares, 0), 0.0)
     sharp = 1 / tl.sqrt(total / rows + eps)
     tl.store(line + c, mean)
     tl.store(line + C + c, tl.load(weight + c) * sharp)
@@ -111,8 +110,8 @@ def chunk_gradients(
     mean = tl.load(line + c)[None, :]
     a = tl.load(line + C + c)[None, :]
     bias = tl.load(line + 2 * C + c)[None, :]
-    by_bias = tl.zeros((K,), tl.float32)
-    by_weight = tl.zeros((K,), tl.float32)
+    by_bias = tl.zeros((R, K), tl.float32)
+    by_weight = tl.zeros((R, K), tl.float32)
     for start in range(0, CHUNK, R):
         r = chunk * CHUNK + start + tl.arange(0, R)
         there = (r < rows)[:, None]
@@ -125,10 +124,10 @@ def chunk_gradients(
                 tl.store(g + place, up.to(g.dtype.element_ty), mask=there)
             else:
                 up = tl.where(away * a + bias > 0, up, 0.0)
-        by_bias += tl.sum(up, 0)
-        by_weight += tl.sum(up * away, 0)
-    tl.store(partial + chunk * C + c, by_bias)
-    tl.store(partial + (chunks + chunk) * C + c, by_weight * tl.load(line + 3 * C + c))
+        by_bias += up
+        by_weight += up * away
+    tl.store(partial + chunk * C + c, tl.sum(by_bias, 0))
+    tl.store(partial + (chunks + chunk) * C + c, tl.sum(by_weight, 0) * tl.load(line + 3 * C + c))
 
 
 @triton.jit
@@ -174,8 +173,8 @@ class Cut:
         self.wide = min(self.channels, 64)
         self.tall = TILE // self.wide
         columns = self.channels // self.wide
-        a_chunk = -(-self.rows * columns // PROGRAMS)
-        self.chunk = -(-a_chunk // self.tall) * self.tall
+        # Powers of two, so that batches of nearly the same size share a kernel.
+        self.chunk = max(self.tall, triton.next_power_of_2(-(-self.rows * columns // PROGRAMS)))
         self.chunks = -(-self.rows // self.chunk)
         self.over_chunks = (self.chunks, columns)
         self.over_tiles = (-(-self.rows // self.tall), columns)

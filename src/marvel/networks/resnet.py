@@ -7,6 +7,7 @@ initialisation. ResNet-50 is torchvision's: a 7 x 7 stem of stride 2, max-poolin
 
 from torch import Tensor, nn
 
+from marvel.networks.conv import Stem
 from marvel.networks.network import Network
 from marvel.networks.norm import BatchNorm2d, relu_of
 from marvel.networks.shape import image
@@ -92,13 +93,13 @@ class ResNet(Network):
 def resnet18(classes: int, shape: tuple[int, ...]) -> Network:
     """ResNet-18 for small images."""
     channels, _, _ = image(shape, "resnet18")
-    return ResNet(Basic, (2, 2, 2, 2), nn.Conv2d(channels, 64, 3, padding=1, bias=False), classes)
+    return ResNet(Basic, (2, 2, 2, 2), Stem(channels, 64), classes)
 
 
 def resnet34(classes: int, shape: tuple[int, ...]) -> Network:
     """ResNet-34 for small images."""
     channels, _, _ = image(shape, "resnet34")
-    return ResNet(Basic, (3, 4, 6, 3), nn.Conv2d(channels, 64, 3, padding=1, bias=False), classes)
+    return ResNet(Basic, (3, 4, 6, 3), Stem(channels, 64), classes)
 
 
 def resnet50(classes: int, shape: tuple[int, ...]) -> Network:

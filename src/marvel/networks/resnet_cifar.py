@@ -8,7 +8,7 @@ pixels and append channels of zeros. Convolutions start from N(0, 2 / fan-out), 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from marvel.networks.conv import Conv3x3
+from marvel.networks.conv import Conv3x3, Stem
 from marvel.networks.network import Network
 from marvel.networks.norm import BatchNorm2d, relu_of
 from marvel.networks.shape import image
@@ -47,7 +47,7 @@ class ResNet32(Network):
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False)
+        self.conv = Stem(channels, WIDTHS[0])
         self.bn = BatchNorm2d(WIDTHS[0])
         blocks, before = [], WIDTHS[0]
         for width in WIDTHS:
