@@ -136,7 +136,9 @@ def test_no_record_is_shown_under_two_settings(tmp_path: Path) -> None:
         (["rate=0.4"], 3),
         (["rate=0.40,method=marvel"], 2),
         (["method=marvel,ce"], 6),
-        (["rate=0.4", "wait=2"], 1),
+        (["rate=0.4,wait=2"], 1),
+        (["rate=0.4", "wait=2"], 4),  # of one list or of the other
+        (["method=ce", "method=ce,rate=0.4"], 2),
         (["wait=1,2,rate=0.2"], 2),
         (["row=marvel (wait 2)"], 2),
         (["network=cnn2"], 6),  # as the preset has it

@@ -41,7 +41,10 @@ def bench(
         typer.Argument(metavar="EXPERIMENT", help="Names (--list), or .py or .toml files.", show_default=False),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Some of its runs: data=cifar10,method=marvel,ce", metavar="KEY=VALUE,...")
+        list[str] | None,
+        typer.Option(
+            help="Some of its runs: data=cifar10,method=marvel,ce; given twice, both.", metavar="KEY=VALUE,..."
+        ),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Other seeds than the experiment's: 0,1,2 or 0-9.", metavar="N,...")

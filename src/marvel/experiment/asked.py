@@ -1,7 +1,7 @@
 """Which runs of an experiment are asked for: by condition, by seed, by share."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from marvel.config import Config
@@ -11,17 +11,12 @@ from marvel.experiment.grid import as_text
 
 
 def only(experiment: Experiment, conditions: Sequence[str]) -> Experiment:
-    """The cells that meet all of `data=cifar10,method=marvel,ce`: keys are settings, parameters, or the table's."""
-    cells = list(experiment.cells)
-    for key, wanted in _conditions(conditions):
-        if all(_value(cell, key) is None for cell in experiment.cells):
-            raise UnknownName("setting", key, _keys(experiment.cells))
-        there = dict.fromkeys(_value(cell, key) for cell in cells)
-        cells = [cell for cell in cells if _meets(_value(cell, key), wanted)]
-        if not cells:
-            said = "; ".join(str(value) for value in there if value is not None)
-            raise InvalidInput(f"nothing in {experiment.name} has {key}={','.join(wanted)}; there is: {said}")
-    return replace(experiment, cells=tuple(cells))
+    """The cells that meet all of `data=cifar10,method=marvel,ce`: keys are settings, parameters, or the table's. Where
+    such lists are several, the cells that meet any of them."""
+    if not conditions:
+        return experiment
+    found = {id(cell) for condition in conditions for cell in _meeting(experiment, condition)}
+    return replace(experiment, cells=tuple(cell for cell in experiment.cells if id(cell) in found))
 
 
 def shard(runs: Sequence[Config], which: str) -> list[Config]:
@@ -43,19 +38,31 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _conditions(given: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def _meeting(experiment: Experiment, condition: str) -> list[Cell]:
+    cells = list(experiment.cells)
+    for key, wanted in _parts(condition).items():
+        if all(_value(cell, key) is None for cell in experiment.cells):
+            raise UnknownName("setting", key, _keys(experiment.cells))
+        there = dict.fromkeys(_value(cell, key) for cell in cells)
+        cells = [cell for cell in cells if _meets(_value(cell, key), wanted)]
+        if not cells:
+            said = "; ".join(str(value) for value in there if value is not None)
+            raise InvalidInput(f"nothing in {experiment.name} has {key}={','.join(wanted)}; there is: {said}")
+    return cells
+
+
+def _parts(condition: str) -> dict[str, list[str]]:
     """`data=cifar10,method=marvel,ce` -> data: [cifar10], method: [marvel, ce]"""
-    for text in given:
-        found: dict[str, list[str]] = {}
-        for word in text.split(","):
-            key, given_one, value = word.partition("=")
-            if given_one:
-                found.setdefault(key.strip().replace("-", "_"), []).append(value.strip())
-            elif found:
-                found[list(found)[-1]].append(word.strip())
-            else:
-                raise InvalidInput(f"a condition is written data=cifar10,method=marvel,ce; got {text!r}")
-        yield from found.items()
+    found: dict[str, list[str]] = {}
+    for word in condition.split(","):
+        key, given_one, value = word.partition("=")
+        if given_one:
+            found.setdefault(key.strip().replace("-", "_"), []).append(value.strip())
+        elif found:
+            found[list(found)[-1]].append(word.strip())
+        else:
+            raise InvalidInput(f"a condition is written data=cifar10,method=marvel,ce; got {condition!r}")
+    return found
 
 
 def _value(cell: Cell, key: str) -> str | None:
