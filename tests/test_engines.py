@@ -1,5 +1,6 @@
 """Where runs are done: stopped and resumed bit for bit, in processes that may die, and on Ray."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ from marvel.bench import folder_of, work
 from marvel.config import Config
 from marvel.engines import Job, RunFailed, in_processes, on_ray, side_by_side, steps
 from marvel.errors import InvalidInput, MissingExtra
-from marvel.results import failures, records, short
+from marvel.results import add, failures, records, short
 from marvel.run import train
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
@@ -159,6 +160,48 @@ def test_processes_do_what_one_would(data: str, tmp_path: Path) -> None:
     ((config, error),) = [(c, s) for c, s in shown if isinstance(s, Exception)]
     assert config is configs[1] and isinstance(error, RunFailed) and "no dataset 'nonesuch'" in str(error)
     assert failures(results)[0]["kind"] == "UnknownName"
+
+
+@pytest.mark.parametrize("engine", [side_by_side, pytest.param(in_processes, marks=pytest.mark.dist)])
+def test_a_folder_is_kept_until_its_record_is_written(
+    engine: Callable[[int], Any], data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another command could take the run up between its end and its record, and do it again."""
+    configs = [settings(data, seed=seed) for seed in (0, 1)]
+    folders = [folder_of(config, tmp_path / "runs") or Path() for config in configs]
+    kept = []
+
+    def adding(file: Path, record: dict[str, Any]) -> None:
+        kept.append([is_held(folder) for folder in folders if folder.exists()])
+        add(file, record)
+
+    monkeypatch.setattr("marvel.bench.add", adding)
+    for _ in work(configs, tmp_path / "r.jsonl", engine(1), runs=tmp_path / "runs"):
+        pass
+    assert kept == [[True], [False, True]] and not any(map(is_held, folders))
+
+
+def test_a_run_that_failed_lets_go_of_its_folder(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while what it raised is still known, with all it was raised in."""
+
+    def raises(self: RunFolder, columns: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(RunFolder, "write_instances", raises)
+    failed = [s for _, s in work([settings(data)], tmp_path / "r.jsonl", side_by_side(1), runs=tmp_path / "runs")][-1]
+    assert isinstance(failed, OSError) and not is_held(folder_of(settings(data), tmp_path / "runs") or Path())
+
+
+def is_held(folder: Path) -> bool:
+    """Whether another process would be kept out: the lock is of the open file, whoever opened it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @pytest.mark.dist

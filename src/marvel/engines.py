@@ -76,7 +76,11 @@ def steps(
     job: Job, stop: Callable[[], bool], data: Callable[[], Data | None]
 ) -> Iterator[Epoch | Facts | Elsewhere | None]:
     """One run, a step at a time, and at last its record. To stop it waits for the end of an epoch, and is saved; where
-    there are checkpoints in mid-epoch, for the end of the step."""
+    there are checkpoints in mid-epoch, for the end of the step.
+
+    The folder is kept until this is asked to go on after the record, or dropped: whoever asks has written it down by
+    then, and nobody takes the run up in between.
+    """
     if _over(job, stop):
         return
     try:
@@ -88,17 +92,20 @@ def steps(
         yield Elsewhere(done=True)
         return
     run.trainer.stop = partial(_over, job, stop)
-    with suppress(Interrupted):
-        for shown in run.steps():
-            yield shown
-            last = shown is not None and (shown.stage, shown.epoch) == (run.trainer.name, shown.epochs)
-            if shown is not None and not last and _over(job, stop):
-                if shown.stage == run.trainer.name:
-                    run.trainer.save(run.method)
-                return
-    if run.record is None:
-        return
-    yield {"asked": as_plain(job.config.facts()), **run.record}
+    held = run.held  # which the run lets go of as it ends
+    try:
+        with suppress(Interrupted):
+            for shown in run.steps():
+                yield shown
+                last = shown is not None and (shown.stage, shown.epoch) == (run.trainer.name, shown.epochs)
+                if shown is not None and not last and _over(job, stop):
+                    if shown.stage == run.trainer.name:
+                        run.trainer.save(run.method)
+                    return
+        if run.record is not None:
+            yield {"asked": as_plain(job.config.facts()), **run.record}
+    finally:
+        del held
 
 
 def read_once(config: Config, loaded: Loaded, watch: Watch | None = None) -> Data:
@@ -170,8 +177,10 @@ def in_processes(count: int) -> Engine:
                     shown = worker.hear()
                     if shown is not None:
                         yield which, shown
-                    if worker.job is None and not worker.process.is_alive():
-                        workers.remove(worker)
+                    if worker.job is None:
+                        worker.let_go()
+                        if not worker.process.is_alive():
+                            workers.remove(worker)
         finally:
             for worker in workers:
                 worker.end()
@@ -217,6 +226,11 @@ class Worker:
             self.job = None
         return RunFailed(shown) if isinstance(shown, Failure) else shown
 
+    def let_go(self) -> None:
+        """Of the folder: what was heard last is written down."""
+        with suppress(OSError):
+            self.connection.send(None)
+
     def end(self) -> None:
         """At once; what it was at is as its last checkpoint has it."""
         self.process.terminate()
@@ -225,7 +239,8 @@ class Worker:
 
 
 def _work(connection: Any, told_to_stop: Any) -> None:
-    """The whole of such a process: jobs come in; epochs go out, and of each job at last how it ended, or None."""
+    """The whole of such a process: jobs come in; epochs go out, and of each job at last how it ended, or None. Then
+    None comes in, when that has been written down."""
     # Ctrl-C reaches every process of a terminal; the first one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_first, daemon=True).start()
@@ -235,14 +250,18 @@ def _work(connection: Any, told_to_stop: Any) -> None:
             job = connection.recv()
         except EOFError:
             return
-        end = None
+        end = going = None  # what went on before lets go of its folder
+        if job is None:
+            continue
         try:
             _prepare(job)
-            for shown in steps(job, told_to_stop.is_set, partial(read_once, job.config, loaded)):
+            going = steps(job, told_to_stop.is_set, partial(read_once, job.config, loaded))
+            for shown in going:
                 if isinstance(shown, Epoch):
                     connection.send(shown)
                 elif shown is not None:
                     end = shown
+                    break
             connection.send(end)
         except Exception as error:
             connection.send(Failure(type(error).__name__, str(error) or repr(error)))
