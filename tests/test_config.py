@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,7 @@ def test_later_layers_override_however_they_are_spelled() -> None:
         ({"noise": "file"}, "noise 'file' is read from a file: add --noise-file FILE"),
         ({"options": 3}, "options should be a table of the method's own parameters, got 3"),
         ({"wait": [1]}, "wait should be a whole number or text, got [1]"),
+        ({"method": "marvel-semi", "--span": "inf"}, "span should be a number, got inf"),
         ({"wiat": 3}, "no setting 'wiat'; did you mean 'wait'?"),
         ({"--epoch": 3}, "no flag '--epoch'; did you mean '--epochs'?"),
         ({"--wieght-decay": 3}, "did you mean '--weight-decay'?"),
@@ -200,6 +202,14 @@ def test_but_changes_a_setting_and_checks_it() -> None:
         ({"label": 3}, "label should be text or none, got 3"),
         ({"ledger": "yes"}, "ledger should be true or false, got 'yes'"),
         ({"options": None}, "options should be a table"),
+        ({"options": {"wait": 2.5}}, "wait should be a whole number or text, got 2.5"),
+        ({"options": {"immediate": "no"}}, "immediate should be true or false, got 'no'"),
+        ({"options": {"cost": 3}}, "cost should be text or a function, got 3"),
+        ({"method": "gce", "options": {"q": "0.5"}}, "q should be a number, got '0.5'"),
+        ({"method": "gce", "options": {"q": True}}, "q should be a number, got True"),
+        ({"method": "elr", "options": {"lam": math.inf}}, "lam should be a number, got inf"),
+        ({"method": "marvel-semi", "options": {"gentle": math.nan}}, "gentle should be a number, got nan"),
+        ({"method": "mentornet", "options": {"dropout": (0.5, None)}}, "dropout should be numbers, got (0.5, None)"),
     ],
 )
 def test_a_value_of_another_kind_is_said_at_once(changes: dict[str, Any], said: str) -> None:

@@ -1,6 +1,7 @@
 """marvel-semi: MARVEL where it should be, its ledger against brute force, its draws, and its loss derived once more."""
 
 import csv
+import math
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,14 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
         {"gentle": 0.0},
         {"strong": 2.0},
         {"lean": -0.5},
+        {"lean": math.nan},
+        {"gentle": math.nan},
+        {"span": math.inf},
+        {"spread": math.nan},
+        {"temperature": 0.0},
+        {"ramp": 2.5},
+        {"back": 2.5},
+        {"back": True},
     ],
 )
 def test_what_it_refuses(options: dict[str, Any]) -> None:

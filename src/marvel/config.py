@@ -11,7 +11,7 @@ import inspect
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from numbers import Integral, Real
@@ -103,6 +103,9 @@ class Config:
         for name in self.options:
             if name not in known:
                 raise UnknownName(f"parameter of {self.method}", name, known or ["(it has none)"])
+            kinds = _kinds(known[name].annotation)
+            if not any(_fits(self.options[name], kind) for kind in kinds):
+                raise InvalidInput(f"{name} should be {_say(kinds)}, got {self.options[name]!r}")
 
     def _check_names(self) -> None:
         from marvel.noise import NOISE
@@ -207,12 +210,30 @@ def _hints() -> dict[str, Any]:
 @cache
 def _texts_and_lists() -> dict[str, tuple[Any, ...]]:
     """The settings that are text, yes or no, or several numbers, each with the kinds it may be."""
-    found = {name: get_args(kind) if isinstance(kind, UnionType) else (kind,) for name, kind in _hints().items()}
+    found = {name: _kinds(kind) for name, kind in _hints().items()}
     return {name: kinds for name, kinds in found.items() if kinds[0] in (str, bool) or get_origin(kinds[0]) is tuple}
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    """`int | None` -> (int, None's type)"""
+    return get_args(kind) if isinstance(kind, UnionType) else (kind,)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a parameter of a method is of that kind; NaN and infinity are no numbers, and no JSON file takes them."""
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(part, get_args(kind)[0]) for part in value)
+    if kind is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if kind is float:
+        return _is_number(value) and math.isfinite(value)
+    if get_origin(kind) is Callable:
+        return callable(value)
+    return not isinstance(kind, type) or kind is inspect.Parameter.empty or isinstance(value, kind)
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -358,7 +379,7 @@ def _methods() -> "dict[str, type[Method]]":
 
 def _as(name: str, value: Any, kind: Any) -> Any:
     """`value`, perhaps a flag's text, as the first of the types in `kind` that it fits."""
-    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    kinds = _kinds(kind)
     for one in kinds:
         try:
             return _as_one(value, one)

@@ -45,6 +45,7 @@ but its label is never believed again. With `span=0, back=None, over=1, guesses=
 `by_weight=False, warmup_cost="ce"` and `gentle` no less than the learning rate it is MARVEL.
 """
 
+import math
 from collections.abc import Iterable
 from contextlib import nullcontext
 
@@ -54,6 +55,7 @@ from torch import Tensor
 
 from marvel.draws import drawn
 from marvel.errors import InvalidInput
+from marvel.handed import is_whole
 from marvel.method import Batch, Networks, Outputs, Seen, numbers_of, shares_of, weighted_mean
 from marvel.methods.costs import Cost
 from marvel.methods.marvel import LONGEST, NEVER, Marvel
@@ -138,16 +140,17 @@ class MarvelSemi(Marvel):
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost, count_warmup=count_warmup)
         if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
             raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
-        if not all(0 <= number <= 1 for number in (tau, strong, lean)) or gentle <= 0:
+        if not all(0 <= number <= 1 for number in (tau, strong, lean)) or not 0 < gentle < math.inf:
             raise InvalidInput(
                 "marvel-semi wants tau, strong and lean in [0, 1] and gentle > 0, got "
                 f"{tau}, {strong}, {lean} and {gentle}"
             )
-        if back is not None and not 1 <= back <= LONGEST:
+        if back is not None and not (is_whole(back, 1) and back <= LONGEST):
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
-        if ramp < 1 or span < 0 or temperature <= 0 or spread < 0 or not (alpha == 0 or 0.01 <= alpha <= 10_000):
+        known = is_whole(ramp, 1) and all(0 <= number < math.inf for number in (span, spread, temperature))
+        if not (known and temperature > 0 and (alpha == 0 or 0.01 <= alpha <= 10_000)):
             raise InvalidInput(
-                "marvel-semi wants ramp >= 1, span >= 0, temperature > 0, spread >= 0, and alpha 0 or in "
+                "marvel-semi wants a whole ramp >= 1, span >= 0, temperature > 0, spread >= 0, and alpha 0 or in "
                 f"[0.01, 10000], got {ramp}, {span}, {temperature}, {spread} and {alpha}"
             )
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
