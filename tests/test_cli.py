@@ -17,6 +17,7 @@ from marvel.cli import main
 from marvel.cli.progress import Progress
 from marvel.cli.show import print_table
 from marvel.data.arrays import open_npz
+from marvel.errors import amount
 from marvel.methods import METHODS
 from marvel.runs import RunFolder
 from marvel.trainer import Epoch
@@ -211,6 +212,20 @@ def test_a_warning_is_one_line_too(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     said = "marvel: a warm-up of 3 epochs takes all 1 of the training: nothing will be removed\n"
     assert (done.returncode, done.stderr) == (0, said)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ["label"], "0 labels"),
+        (1, ["label"], "1 label"),
+        (1257, ["label"], "1,257 labels"),
+        (1, ["canary is", "canaries are"], "1 canary is"),
+        (2, ["canary is", "canaries are"], "2 canaries are"),
+    ],
+)
+def test_one_of_a_thing_is_said_as_one(number: int, words: list[str], said: str) -> None:
+    assert amount(number, *words) == said
 
 
 @pytest.mark.parametrize("words", ["train --out", "clean x --out", "train --data", "export x --out"])
@@ -498,6 +513,7 @@ def test_tune_reads_a_run(marvel: Run) -> None:
     fails(marvel("tune", "m", "--replay", "wait=2..4"), "m removed", "with --until 3")
     assert marvel("tune", "m", "--replay", "wait=2", "--until", "3").code == 0
     fails(marvel("tune", "ce", "--until", "3"), "has 3 epochs, and a curve is read from 5 on")
+    fails(marvel("tune", "ce", "--until", "1"), "has 1 epoch, and a curve is read from 5 on")
     fails(marvel("tune", "ce", "--foo", "3"), "--foo means something with --replay only")
     fails(marvel("tune", "ce", "--folds", "3"), "--folds is of a search, and RUN is only read")
     fails(marvel("tune", "ce", "--lr", "0.1"), "--lr is of a search, and RUN is only read")

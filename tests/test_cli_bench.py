@@ -229,7 +229,7 @@ def test_what_was_done_elsewhere_meanwhile_is_not_done_again(
     monkeypatch.setattr(Board, "epoch", epoch)
     assert marvel("bench", "mine.toml", "--width", "1", "--device", "cpu") == 0
     said = capsys.readouterr()
-    assert "1 runs done, 3 done elsewhere." in said.out and done() == ALL
+    assert "1 run done, 3 done elsewhere." in said.out and done() == ALL
 
 
 def test_what_another_finished_by_the_end_is_done(

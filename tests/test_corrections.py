@@ -46,7 +46,7 @@ def test_labels_are_corrected_and_instances_left_out(table: Path, tmp_path: Path
     assert [(one.id, one.row, one.reason) for one in after.set_aside] == [
         ("i5", 5, "no label"), ("i4", 4, "set aside in corrections.csv"),
     ]  # fmt: skip
-    assert "corrections.csv: 1 labels are corrected and 1 instances left out" in after.notes
+    assert "corrections.csv: 1 label is corrected and 1 instance left out" in after.notes
     assert after.fingerprint() != before.fingerprint()
 
 
@@ -94,7 +94,7 @@ def test_corrections_that_do_not_fit_get_one_clear_line(
 def test_labels_for_what_was_set_aside_are_not_passed_over_in_silence(table: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "c.csv", ["id,corrected,action", "i5,no,choose", "i6,yes,choose"])
     after = correct(datasets.load(str(table), id="name"), path)
-    assert "1 labels are corrected and 0 instances left out; 1 labels are of instances" in after.notes[-1]
+    assert "1 label is corrected and 0 instances left out; 1 label is of instances" in after.notes[-1]
 
 
 def test_corrections_that_leave_one_class_are_refused(table: Path, tmp_path: Path) -> None:

@@ -624,7 +624,7 @@ def test_labels_are_numbered_by_what_occurs_or_by_the_classes_given() -> None:
         (GREY, np.where(Y == 1, np.nan, Y), {}, "given float64: 4 of 12 are missing, leave these instances out"),
         (GREY, np.array(["a", "b", None] * 4), {}, "whole numbers or strings, given object: 4 of 12 are missing"),
         (GREY, [b"\xff", b"a"] * 6, {}, "not UTF-8"),
-        (GREY, Y, {"classes": ["a", "b"]}, r"y: 1 labels are not among the 2 classes, e\.g\. 2"),
+        (GREY, Y, {"classes": ["a", "b"]}, r"y: 1 label is not among the 2 classes, e\.g\. 2"),
         (GREY, ["a", "b", "zzz"] * 4, {"classes": ["b", "a"]}, "'zzz'"),
         (GREY, Y, {"x_test": GREY, "y_test": ["a"] * 12}, "all numbers or all strings"),
         (GREY, Y, {"x_test": GREY}, "come together"),

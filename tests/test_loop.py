@@ -577,7 +577,7 @@ def pixel_of_two(content: bytes | None) -> int:
         (Items(lambda i: (X[i], torch.eye(3)[Y[i]])), {}, r"one class, got a tensor of shape \(3,\): .*labels="),
         (TensorDataset(X, Y), {"labels": Y[:5]}, r"expected 90 labels, .* got shape \(5,\)"),
         (TensorDataset(X, Y), {"classes": ["a", "b"]}, "knows 3 classes, and 2 names"),
-        (TensorDataset(X, Y), {"labels": Y + 1}, "labels are not among the 3 classes"),
+        (TensorDataset(X, Y), {"labels": Y + 1}, "label is not among the 3 classes"),
         (TensorDataset(X, Y), {"ids": ["a"]}, "expected 90 ids"),
         (TensorDataset(X, Y), {"ids": ["a"] * N}, "differently"),
         (TensorDataset(X, Y), {"top": 0}, "at least 1"),

@@ -460,6 +460,8 @@ def test_a_warm_up_that_takes_all_epochs_is_said() -> None:
         Marvel(10, 2, 10, warmup=20)
     with pytest.warns(UserWarning, match="nothing will be removed"):
         Marvel(10, 2, 10, warmup=10)
+    with pytest.warns(UserWarning, match="a warm-up of 1 epoch takes all 1 of"):
+        Marvel(10, 2, 1, warmup=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Marvel(10, 2, 10, warmup=9)

@@ -170,6 +170,13 @@ def test_what_was_removed_and_returned_is_shown(folder: RunFolder, planted: Plan
     assert "Guesses for what was removed" not in page.of("h3")  # nobody knows how many are right
 
 
+def test_one_that_was_returned_is_said_as_one(folder: RunFolder, planted: Planted) -> None:
+    returned_at = returning(folder)["returned_at"]
+    folder.write_instances({**folder.instances(), "returned_at": np.where(returned_at == 20, 20, 0)})
+    labels = [a.get("aria-label", "") for _, a in written(folder, Pictures(planted)).elements]
+    assert "1 instance was returned, in epoch 20." in labels
+
+
 def test_how_right_guesses_are_is_said_where_that_is_known(folder: RunFolder, planted: Planted) -> None:
     returning(folder, clean=planted.truth)
     record = folder.record

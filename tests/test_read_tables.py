@@ -292,7 +292,7 @@ def test_text_cells_of_a_csv_are_numbers_where_they_read_as_such(tmp_path: Path)
     a = np.array([[1.5, 2, -300, np.nan, np.nan][k % 5] for k in range(40)])
     np.testing.assert_allclose(data.x[:, 0], np.nan_to_num((a - np.nanmean(a)) / np.nanstd(a)), rtol=1e-5)
     assert data.shape == (4,)
-    assert any("'b' holds numbers but for 1 cells, taken as missing: 'about 5' in row 7" in note for note in data.notes)
+    assert any("'b' holds numbers but for 1 cell, taken as missing: 'about 5' in row 7" in note for note in data.notes)
 
 
 def test_a_comma_divides_numbers_where_semicolons_divide_cells(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ class Interrupted(KeyboardInterrupt):
     """A run was asked to stop and has done so in the midst of an epoch, saved."""
 
 
+def amount(number: int, what: str, many: str = "") -> str:
+    """`1 epoch`, `1,200 epochs`; `many` where that is not `what` with an s."""
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
+
+
 def pick(what: str, name: Any, known: Mapping[str, T]) -> T:
     """The entry of that name, or an error that says the nearest one."""
     if not isinstance(name, str) or name not in known:

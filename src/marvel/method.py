@@ -26,7 +26,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from marvel.distributed import gather, processes, rank
 from marvel.draws import batches_of
-from marvel.errors import InvalidInput, NonFinite
+from marvel.errors import InvalidInput, NonFinite, amount
 from marvel.handed import check_count, check_logits, check_numbers, in_single_precision, two_logits
 from marvel.issues import Issue, issues_of
 from marvel.memory import Memory
@@ -558,7 +558,7 @@ class Method(Memory):
         if lost.any():
             first = lost.nonzero().squeeze(1)[:5].tolist()
             raise NonFinite(
-                f"the network put out NaN or infinity for {int(lost.sum())} instances in epoch {self.epoch} "
+                f"the network put out NaN or infinity for {amount(int(lost.sum()), 'instance')} in epoch {self.epoch} "
                 f"(index {', '.join(map(str, first))}, ...); lower the learning rate or look at these inputs"
             )
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marvel.errors import InvalidInput, pick
+from marvel.errors import InvalidInput, amount, pick
 
 Labels = NDArray[np.int64]
 Matrix = NDArray[np.float64]
@@ -158,7 +158,8 @@ def file(labels: ArrayLike, rng: np.random.Generator, *, classes: int, path: str
     clean = _checked(labels, classes)
     given = _checked(_read(Path(path)), classes, f"the labels of {path}").copy()
     if len(given) != len(clean):
-        raise InvalidInput(f"{path} has {len(given)} labels for {len(clean)} instances: give one for each, in order")
+        labels = amount(len(given), "label")
+        raise InvalidInput(f"{path} has {labels} for {len(clean)} instances: give one for each, in order")
     return given
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from marvel.data.batches import Source
 from marvel.distributed import processes, share, shares
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, amount
 from marvel.method import Batch, Viewer
 
 
@@ -126,8 +126,8 @@ def merged(steps: list[tuple[Tensor, ...]], least: int) -> list[tuple[Tensor, ..
         small = [len(indices) for indices in step if 0 < len(indices) < least]
         if small and not joined:
             raise InvalidInput(
-                f"a step of {small[0]} instances is too small for {processes()} processes: BatchNorm needs {least}; "
-                "use larger batches, fewer processes, or a network without BatchNorm"
+                f"a step of {amount(small[0], 'instance')} is too small for {processes()} processes: BatchNorm needs "
+                f"{least}; use larger batches, fewer processes, or a network without BatchNorm"
             )
         if small:
             joined[-1] = tuple(torch.cat(pair) for pair in zip(joined[-1], step, strict=True))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, amount
 
 SHARE, LEAST, MOST = 0.02, 60, 0.05
 """By default a fiftieth of the labels, but at least 60, and never more than a twentieth."""
@@ -62,7 +62,9 @@ def how_many(n: int, wanted: float | None = None) -> int:
         raise InvalidInput(f"canaries is a number of labels, a share below 1, or 0 for none; got {wanted:g}")
     number = int(wanted) if wanted >= 1 else math.ceil(wanted * n)
     if number > UTMOST * n:
-        raise InvalidInput(f"{number} canaries among {n} labels are too many: name at most {int(UTMOST * n)}")
+        raise InvalidInput(
+            f"{amount(number, 'canary', 'canaries')} among {n} labels are too many: name at most {int(UTMOST * n)}"
+        )
     return number
 
 

@@ -15,7 +15,7 @@ from marvel.clean.findings import Findings, Issue
 from marvel.clean.judgement import Judgement
 from marvel.config import Config
 from marvel.data.core import Data
-from marvel.errors import FolderError, InvalidInput
+from marvel.errors import FolderError, InvalidInput, amount
 from marvel.plan import seed_of
 from marvel.run import Run
 from marvel.runs import Facts, RunFolder
@@ -98,7 +98,8 @@ class CleanRun(Run):
             if had is None:
                 raise FolderError(f"{folder.path} holds a run of marvel train: name another folder")
             if had != have:
-                raise FolderError(f"{folder.path} holds a run with {had} canaries, not {have}: name another folder")
+                planted = amount(had, "canary", "canaries")
+                raise FolderError(f"{folder.path} holds a run with {planted}, not {have}: name another folder")
         super().claim(folder, resume)
         if before is not None and folder.config is not None:
             # Another list of a run that is there does not become the run's own: without a word it is the first again.
@@ -189,7 +190,8 @@ class CleanRun(Run):
 
     def warnings(self) -> list[str]:
         left_out = int((~self.judgement.shown).sum())
-        said = f"{left_out:,} labels were left out of the training by {self.config.method}: none of them is listed"
+        what = amount(left_out, "label was", "labels were")
+        said = f"{what} left out of the training by {self.config.method}, and not listed"
         return [*([said] if left_out else []), *self.of_canaries()]
 
     def of_canaries(self) -> list[str]:
@@ -197,7 +199,7 @@ class CleanRun(Run):
         planted, by_default = int(self.told.canary[self.judgement.shown].sum()), how_many(len(self.data))
         if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
             return []
-        few = f"{planted} canaries are fewer than {CLAIM}"
+        few = f"{amount(planted, 'canary is', 'canaries are')} fewer than {CLAIM}"
         if not planted and not by_default:
             asked = f"; --canaries {CLAIM} does" if UTMOST * len(self.data) >= CLAIM else ""
             few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked{asked}"

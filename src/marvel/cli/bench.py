@@ -14,7 +14,7 @@ from marvel.cli.flags import flag_values, with_some_settings
 from marvel.cli.process import refuse_torchrun
 from marvel.cli.progress import Progress
 from marvel.cli.show import AsJson, percent, print_json, print_table
-from marvel.errors import InvalidInput, UnknownName
+from marvel.errors import InvalidInput, UnknownName, amount
 from marvel.stopping import gently
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def _say_what_would_be_run(
     rows = [[name, duration(costs[run]) if run in costs else "–"] for run, name in names.items()]
     if rows:
         print_table(["run", "cost (H200)"], rows)
-    said = f"{len(todo)} of {asked} runs are to be done"
+    said = f"{len(todo)} of {amount(asked, 'run is', 'runs are')} to be done"
     said += f", about {duration(whole)} of one H200 when packed" if whole else ""
     typer.echo(said + (f"; nothing is known of the cost of {unknown}." if unknown else "."))
 
@@ -345,7 +345,7 @@ def _by_reason(board: Board) -> dict[str, str]:
 def _in_all(asked: int, before: int, board: Board, unfinished: int, files: Sequence[Path]) -> str:
     from marvel.results import beside as failures_beside
 
-    said = f"{len(board.done)} runs done" + (f", {len(board.failed)} failed" if board.failed else "")
+    said = f"{amount(len(board.done), 'run')} done" + (f", {len(board.failed)} failed" if board.failed else "")
     said += f", {len(board.done_elsewhere)} done elsewhere" if board.done_elsewhere else ""
     said += f", {len(board.going_elsewhere)} going on elsewhere" if board.going_elsewhere else ""
     said += f", {unfinished} left: the same command goes on" if unfinished else ""

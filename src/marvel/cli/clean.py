@@ -170,7 +170,7 @@ def _time(seconds: float) -> str:
 def _summary(found: "Cleaned") -> None:
     facts, estimate = found.found["found"], found.estimate
     if estimate is None:
-        listed = f"{facts['flagged']:,} of {found.found['n']:,} labels look wrong"
+        listed = f"{facts['flagged']:,} of {found.found['n']:,} labels look{'s' if facts['flagged'] == 1 else ''} wrong"
         if found.found["top"] is not None:
             listed = f"The {facts['flagged']:,} most suspect of {found.found['n']:,} labels are listed"
         typer.echo(f"{listed}. How many really are wrong is not estimated.")

@@ -7,6 +7,7 @@ import typer
 
 from marvel.cli.flags import Grouped, as_text
 from marvel.cli.show import AsJson, print_json, print_table
+from marvel.errors import amount
 
 if TYPE_CHECKING:
     from marvel.prepare import Counted
@@ -93,7 +94,7 @@ def prepare(
         for note in done.notes:
             typer.echo(note)
         kept = f", {done.kept} of them from before" if done.kept else ""
-        typer.echo(f"{done.shards} shards are in {out} ({done.bytes / 2**20:,.1f} MiB){kept}.")
+        typer.echo(f"{amount(done.shards, 'shard is', 'shards are')} in {out} ({done.bytes / 2**20:,.1f} MiB){kept}.")
 
 
 @data.command(cls=Grouped)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from marvel.cli.show import AsJson, print_json
+from marvel.errors import amount
 
 
 def export(
@@ -55,14 +56,14 @@ def export(
         return
     unreviewed = f", {done.unreviewed} of them unreviewed" if done.unreviewed else ""
     typer.echo(
-        f"{_counted(done.changed, 'label')} corrected{unreviewed}; {_counted(done.aside, 'instance')} set aside, "
+        f"{amount(done.changed, 'label')} corrected{unreviewed}; {amount(done.aside, 'instance')} set aside, "
         f"{'kept and marked' if keep_aside else 'and left out'}."
     )
     if done.undecided:
         still = (
             "is not decided about, and stays as it is" if done.undecided == 1 else "are undecided, and stay as they are"
         )
-        typer.echo(f"{_counted(done.undecided, 'suspect')} {still}: marvel review {shlex.quote(str(run))}")
+        typer.echo(f"{amount(done.undecided, 'suspect')} {still}: marvel review {shlex.quote(str(run))}")
     for old, new in list(done.renamed.items())[:10]:
         typer.echo(f"renamed: {old} -> {new}")
     if len(done.renamed) > 10:
@@ -70,9 +71,5 @@ def export(
     if done.label is not None:
         typer.echo(f"The corrected labels are in '{done.label}'.")
     if done.elsewhere:
-        typer.echo(f"{done.elsewhere} images lie outside of the table's folder, and were not carried along.")
-    typer.echo(f"{_counted(done.written, 'instance')} written to {out}; the decisions are in {out / done.decisions}.")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+        typer.echo(f"{amount(done.elsewhere, 'image')} outside of the table's folder not carried along.")
+    typer.echo(f"{amount(done.written, 'instance')} written to {out}; the decisions are in {out / done.decisions}.")

@@ -9,7 +9,7 @@ import typer
 
 from marvel.cli.flags import as_text, flag_values, own_values, said_what, with_settings
 from marvel.cli.show import AsJson, percent, print_json, print_table
-from marvel.errors import FolderError, InvalidInput
+from marvel.errors import FolderError, InvalidInput, amount
 
 if TYPE_CHECKING:
     from marvel.cli.progress import Progress
@@ -281,7 +281,7 @@ def _warmups(folder: "RunFolder", until: int | None) -> dict[str, int | None]:
     assert folder.config is not None
     config, lines = folder.config["config"], folder.metrics()[:until]
     if len(lines) < SMOOTH:
-        raise FolderError(f"{folder.path} has {len(lines)} epochs, and a curve is read from {SMOOTH} on")
+        raise FolderError(f"{folder.path} has {amount(len(lines), 'epoch')}, and a curve is read from {SMOOTH} on")
     training = [line["train_accuracy"] for line in lines]
     falls = config["drops"] if config["schedule"] == "drops" else []
     before_drop = falls[0] if falls and falls[0] >= SMOOTH else None

@@ -21,7 +21,7 @@ from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
 from marvel.data.origin import Origin, SetAside
 from marvel.data.room import check_room
-from marvel.errors import DataError, InvalidInput
+from marvel.errors import DataError, InvalidInput, amount
 
 Array = npt.NDArray[Any]
 CHANNELS = (1, 3, 4)
@@ -167,11 +167,12 @@ def _read(path: Path, arrays: dict[str, Array], x: Array, y: Array, ids: Array |
         if y.ndim > 1:
             raise InvalidInput(f"y must have one label per instance, (n,); given {y.shape}: {_flat(y)}")
         if y.ndim == 0 or len(y) != len(x):
-            raise InvalidInput(f"y has {len(y) if y.ndim else 'no'} labels for {len(x)} instances")
+            labels = amount(len(y), "label") if y.ndim else "no labels"
+            raise InvalidInput(f"y has {labels} for {amount(len(x), 'instance')}")
         names = [str(row) for row in range(len(x))] if ids is None else texts_of(ids)
         if ids is not None:
             if len(names) != len(x):
-                raise InvalidInput(f"'{origin.id}' has {len(names)} ids for {len(x)} instances")
+                raise InvalidInput(f"'{origin.id}' has {amount(len(names), 'id')} for {amount(len(x), 'instance')}")
             check_ids(f"'{origin.id}'", names)
         aside, y = _without_labels(y)
         aside |= {int(row): "set aside before" for row in np.flatnonzero(arrays.get("aside", np.zeros(0, dtype=bool)))}
@@ -353,7 +354,8 @@ def _number(labels: dict[str, Array], classes: Sequence[str] | None) -> tuple[tu
         strange = np.unique(array[known[number] != array])
         if len(strange):
             raise InvalidInput(
-                f"{what}: {len(strange)} labels are not among the {len(names)} classes, e.g. {strange[0].item()!r}"
+                f"{what}: {amount(len(strange), 'label is', 'labels are')} not among the {len(names)} classes, "
+                f"e.g. {strange[0].item()!r}"
             )
         numbered[what] = torch.from_numpy(number.astype(np.int64))
     return names, numbered

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marvel.data.classes import MISSING
-from marvel.errors import DataError, InvalidInput, UnknownName
+from marvel.errors import DataError, InvalidInput, UnknownName, amount
 
 KINDS = ("number", "category", "text", "leave")
 MOST_VALUES = 50
@@ -225,7 +225,7 @@ class _Cells:
         odd = [r for r, text in enumerate(self.texts or ()) if text is not None and math.isnan(numbers[r])]
         if odd and self.texts is not None:
             notes.append(
-                f"column '{self.name}' holds numbers but for {len(odd)} cells, taken as missing: "
+                f"column '{self.name}' holds numbers but for {amount(len(odd), 'cell')}, taken as missing: "
                 f"{self.texts[odd[0]]!r} in row {odd[0]}"
             )
         return _standardised(numbers, self.fit)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from marvel.data.origin import Origin, SetAside
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, amount
 
 if TYPE_CHECKING:
     from marvel.data.images import ImageFiles
@@ -231,7 +231,7 @@ def _check_labels(what: str, y: Tensor, n: int, classes: int) -> None:
     if y.dtype != torch.int64 or y.ndim != 1:
         raise InvalidInput(f"{what} must be int64 labels (n,), given {_kind(y)}")
     if len(y) != n:
-        raise InvalidInput(f"{what} has {len(y)} labels for {n} instances")
+        raise InvalidInput(f"{what} has {amount(len(y), 'label')} for {amount(n, 'instance')}")
     low, high = int(y.min()), int(y.max())
     if low < 0 or high >= classes:
         raise InvalidInput(f"{what} must lie in 0..{classes - 1} ({classes} classes), given {low}..{high}")

@@ -19,7 +19,7 @@ from marvel.data.core import Data
 from marvel.data.csv_text import unguarded
 from marvel.data.origin import SetAside
 from marvel.data.tables import PARQUETS, TEXTS, open_table
-from marvel.errors import InvalidInput, UnknownName
+from marvel.errors import InvalidInput, UnknownName, amount
 
 HEADING = ("id", "row", "given", "corrected", "action")
 
@@ -77,9 +77,11 @@ def correct(data: Data, path: Path) -> Data:
     if len(left) == len(data):
         raise InvalidInput(f"{path} leaves out every instance of {data.name}: nothing is left to train on")
     check_classes(f"{data.name} after {path.name}", y[keep].numpy(), data.classes)
-    note = f"{path.name}: {changed} labels are corrected and {len(left)} instances left out"
+    labels = amount(changed, "label is", "labels are")
+    note = f"{path.name}: {labels} corrected and {amount(len(left), 'instance')} left out"
     if late:
-        note += f"; {late} labels are of instances that were set aside, and change nothing: mend the data itself"
+        labels = amount(late, "label is", "labels are")
+        note += f"; {labels} of instances that were set aside, to no effect: mend the data itself"
     aside = _aside(data, left.tolist(), path.name)
     corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
     return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))

@@ -17,7 +17,7 @@ from marvel.data.classes import check_classes
 from marvel.data.core import Data
 from marvel.data.images import LARGEST, SUFFIXES, Watch, check_images
 from marvel.data.origin import Origin, SetAside
-from marvel.errors import DataError
+from marvel.errors import DataError, amount
 
 PARTS = ("test", "val")
 """Folders beside `train` that are taken as the test set, the first that is there."""
@@ -160,5 +160,6 @@ def _instead_of_images(folder: Path, classes: Sequence[str]) -> str:
     if tables:
         return f"has no class folders{wanted}; if {tables[0]} says what the images are, give its path"
     if images:
-        return f"holds {len(images)} images without class folders{wanted}, or a table with a path and a label column"
+        loose = amount(len(images), "image")
+        return f"holds {loose} without class folders{wanted}, or a table with a path and a label column"
     return f"holds no images{wanted}"

@@ -42,7 +42,7 @@ from marvel.data.images import (
 )
 from marvel.data.listing import SIZE
 from marvel.data.origin import Origin, SetAside
-from marvel.errors import DataError
+from marvel.errors import DataError, amount
 
 MANIFEST = "shards.json"
 FORMAT = 1
@@ -409,7 +409,7 @@ def read_shards(
         test_x = _images(InShards.of(folder, test), images.size, hold, crops, watch, largest)
         test_y = torch.from_numpy(_in_order(test)[0])
     parts = ("train", manifest.test)
-    lost = [SetAside(one.file, f"{one.reason} ({one.missing:,} instances)") for one in opened.faults]
+    lost = [SetAside(one.file, f"{one.reason} ({amount(one.missing, 'instance')})") for one in opened.faults]
     # Rows are those of the training part: export leaves them out.
     set_aside = [
         one if part == "train" else replace(one, row=None) for part, one in manifest.set_aside if part in parts

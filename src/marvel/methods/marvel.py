@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, amount
 from marvel.handed import is_whole
 from marvel.method import Method, Outputs, Seen, margins
 from marvel.methods.costs import Cost, as_cost
@@ -107,9 +107,9 @@ class Marvel(Method):
             if value != "auto" and not (is_whole(value, least) and int(value) <= most):
                 raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
         if epochs and warmup != "auto" and int(warmup) >= epochs:
+            long = amount(int(warmup), "epoch")
             warnings.warn(
-                f"a warm-up of {warmup} epochs takes all {epochs} of the training: nothing will be removed",
-                stacklevel=2,
+                f"a warm-up of {long} takes all {epochs} of the training: nothing will be removed", stacklevel=2
             )
         self.wait = int(wait) if wait != "auto" else min(LONGEST, max(2, round(epochs / 15))) if epochs else 8
         self.auto = warmup == "auto"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marvel import __version__
-from marvel.errors import FolderError
+from marvel.errors import FolderError, amount
 from marvel.report import charts
 from marvel.report.figures import NAMES
 from marvel.report.ranking import ranked, suspects
@@ -313,7 +313,8 @@ def _interval(found: Facts | None) -> "Markup | None":
         return None
     wrong, listed = found["estimate"]["wrong"], found["found"]["flagged"]
     told = (
-        f"About {wrong['value']:,.0f} labels are wrong; the interval goes from {wrong['low']:,.0f} to "
+        f"About {amount(round(wrong['value']), 'label is', 'labels are')} wrong; the interval goes from "
+        f"{wrong['low']:,.0f} to "
         f"{wrong['high']:,.0f}. {listed:,} are listed."
     )
     return charts.interval(wrong["value"], wrong["low"], wrong["high"], listed, told)
@@ -376,6 +377,8 @@ def _by_epoch(at: Any, columns: Mapping[str, Any], epochs: int) -> list[int]:
 
 def _by_epoch_told(counts: Sequence[int], word: str) -> str:
     most = int(np.argmax(counts)) + 1
+    if sum(counts) == 1:
+        return f"1 instance was {word}, in epoch {most}."
     return f"{sum(counts):,} instances were {word} in all, most of them ({max(counts):,}) in epoch {most}."
 
 

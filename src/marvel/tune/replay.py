@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marvel import metrics
-from marvel.errors import FolderError, InvalidInput
+from marvel.errors import FolderError, InvalidInput, amount
 from marvel.runs import Facts, RunFolder
 from marvel.warmup import automatic
 
@@ -86,8 +86,8 @@ def refuse_removals(run: RunFolder, last: int) -> None:
     for line in run.metrics()[:last]:
         if line["removed"] and (line["epoch"] < last or _at_once(run)):
             raise FolderError(
-                f"{run.path} removed {line['removed']} instances by epoch {line['epoch']}: its margins after it are "
-                f"not those of a run without removals; replay a run of ce, or only up to there with "
+                f"{run.path} removed {amount(line['removed'], 'instance')} by epoch {line['epoch']}: its margins after "
+                "it are not those of a run without removals; replay a run of ce, or only up to there with "
                 f"--until {line['epoch'] - _at_once(run)}"
             )
 

@@ -104,7 +104,8 @@ class App {
     const left = progress.listed - progress.decided;
     const whole = left === 0;
     const words = this.list.filter.state === "undecided" ? "Nothing is left in this filter" : "Nothing matches this filter";
-    $("done-title").textContent = whole ? (progress.listed ? `All ${count(progress.listed)} suspects are decided` : "There are no suspects") : words;
+    const all = progress.listed > 1 ? `All ${count(progress.listed)} suspects are decided` : progress.listed ? "The one suspect is decided" : "There are no suspects";
+    $("done-title").textContent = whole ? all : words;
     const none = "No label of this run looks wrong.";
     $("done-text").textContent = !whole ? `${plural(left, "suspect is", "suspects are")} still undecided.` : progress.listed ? "" : none;
     $("tally").hidden = !progress.decided;
