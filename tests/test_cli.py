@@ -16,6 +16,7 @@ from marvel.catalogue import describe
 from marvel.cli import main
 from marvel.cli.progress import Progress
 from marvel.cli.show import print_table
+from marvel.config import options_of
 from marvel.data.arrays import open_npz
 from marvel.errors import amount
 from marvel.methods import METHODS
@@ -286,6 +287,23 @@ def test_methods_lists_them_all(marvel: Run) -> None:
     assert {"name": "noise_rate", "default": None, "required": True} in found["npcl"]["parameters"]
     assert {"name": "wait", "default": "auto", "required": False} in found["marvel+"]["parameters"]
     assert not any(method["paper"].endswith(".") for method in found.values())
+
+
+@pytest.mark.parametrize("key", list(METHODS))
+def test_one_method_is_explained(marvel: Run, key: str) -> None:
+    """By what its file says, and all that it takes is in the text, flag by flag."""
+    shown = marvel("methods", key)
+    kind = METHODS[key]
+    assert shown.code == 0 and (sys.modules[kind.__module__].__doc__ or "").strip() in shown.out
+    last = shown.out[shown.out.index("Parameters: ") :]
+    assert all(parameter in last for parameter in options_of(kind)) and f"--method {key} " in last
+    assert json.loads(marvel("methods", key, "--json").out) == json.loads(json.dumps(describe(key)))
+
+
+def test_what_marvel_semi_takes_is_explained(marvel: Run) -> None:
+    shown = marvel("methods", "marvel-semi").out
+    assert all(f"`{name}`" in shown for name in options_of(METHODS["marvel-semi"]))
+    fails(marvel("methods", "marvel-smei"), "no method 'marvel-smei'; did you mean 'marvel-semi'?")
 
 
 def test_methods_as_a_table(marvel: Run) -> None:
