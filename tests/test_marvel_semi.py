@@ -436,6 +436,24 @@ def test_costs_that_are_weighted_instead_of_drawn_by_hand() -> None:
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"guesses": False, "back": None}, {"tau": 1.0}], ids=["guesses", "tau"])
+def test_where_nothing_may_be_believed_nothing_is_learnt(options: dict[str, Any]) -> None:
+    """All is removed, and no guess may be drawn: as MARVEL then, and not under the labels that were removed."""
+    n = 12
+    x, y, _ = problem(n, CLASSES, 0.0, seed=0)
+    criterion = MarvelSemi(n, CLASSES, 12, warmup=0, wait=1, **options)
+    criterion.listen(1 - torch.eye(CLASSES)[y], y, torch.arange(n))
+    criterion.margin[:], criterion.visits[:] = -1, 1
+    criterion.step()
+    assert criterion.removed.all() and not criterion.used.any()
+    ((shown, learnt),) = criterion.draws(torch.Generator().manual_seed(0), n)
+    u = torch.rand(n, 2, generator=torch.Generator().manual_seed(0))
+    batches = [Batch(i, y[i], x[i], Doubled(), lambda k: u[:, :k]) for i in (shown, learnt)]
+    student, teacher = network(0), network(1)
+    loss = criterion(criterion.outputs([student, teacher], *batches), y[shown], shown)
+    assert loss == 0 and not any(grad.any() for grad in torch.autograd.grad(loss, list(student.parameters())))
+
+
 def test_what_is_removed_and_not_seen_keeps_the_weight_of_its_guess() -> None:
     """A guess that was not sure enough when last looked at is not drawn because another epoch has passed."""
     criterion = MarvelSemi(3, 2, warmup=0, wait=1, back=None, tau=0.6, ramp=1)

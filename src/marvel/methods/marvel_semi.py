@@ -196,7 +196,8 @@ class MarvelSemi(Marvel):
         student, teacher = networks[0], networks[1]
         shown, learnt = batches[0], batches[-1]
         index, y, warm = learnt.index, learnt.y, self.clock <= self.warm
-        x, worth = learnt.x, self.used[index] if shown is learnt else torch.ones_like(y, dtype=torch.float32)
+        # What is drawn has a weight of 1; or nothing may be believed, and none of it counts.
+        x, worth = learnt.x, (self.used if shown is learnt else self.weight)[index]
         if self.strong > 0 and self.guesses:
             unlabelled = self.removed_at[index] > 0
             x = torch.where(unlabelled.view(-1, *[1] * (x.ndim - 1)), learnt.strong(self.strong), x)
