@@ -718,3 +718,21 @@ def test_mistakes_get_one_line(arrays: Path, capsys: pytest.CaptureFixture[str],
     code, shown = said(words, capsys)
     assert code == 2 and complaint in shown.err and len(shown.err.strip().splitlines()) == 1, shown.err
     assert not (arrays / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "schedule", "drops"),
+    [
+        ({}, "cosine", (30,)),
+        ({"drops": "10"}, "drops", (10,)),
+        ({"--drops": "10", "--epochs": "20"}, "drops", (10,)),
+        ({"schedule": "cosine", "drops": "10"}, "cosine", (10,)),
+        ({"schedule": "constant"}, "constant", (30,)),
+    ],
+)
+def test_a_schedule_that_is_given_is_the_runs(told: dict[str, str], schedule: str, drops: tuple[int, ...]) -> None:
+    """Of `marvel-semi`, which has a cosine where nothing is said; drops that were given were ignored for it."""
+    x = np.random.default_rng(0).integers(0, 256, (40, 16, 16), dtype=np.uint8)
+    data = from_arrays(x, np.arange(40) % 2)
+    run = prepare({"data": "arrays", "method": "marvel-semi", "device": "cpu", **told}, data=data)
+    assert (run.config.schedule, run.config.drops) == (schedule, drops)

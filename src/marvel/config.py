@@ -65,7 +65,9 @@ class Config:
     batch: int = setting(128, "instances a step")
     lr: float | None = setting(None, "learning rate; default: the problem's own")
     drops: tuple[int, ...] | None = setting(None, "epochs after which lr falls to a tenth; default: the problem's own")
-    schedule: str = setting("drops", "how lr falls: drops (of marvel-semi, unless given: cosine), cosine or constant")
+    schedule: str = setting(
+        "drops", "how lr falls: drops (of marvel-semi cosine, unless --drops are given), cosine or constant"
+    )
     optimizer: str = setting("sgd", "sgd or adamw")
     momentum: float = setting(0.9, "of SGD")
     nesterov: bool = setting(False, "Nesterov's momentum")

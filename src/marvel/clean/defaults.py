@@ -46,6 +46,7 @@ def usual(preset: Preset, config: Config) -> dict[str, Any]:
     """Network, learning rate and, unless the epochs are given, how long and on which schedule."""
     chosen: dict[str, Any] = {"network": preset.network, "lr": preset.lr_for(config.method)}
     if config.epochs is None:
-        schedule = preset.schedule_for(config.method)
+        # Epochs to drop after that were given are meant, whatever the method would have else.
+        schedule = config.schedule if config.drops is not None else preset.schedule_for(config.method)
         chosen |= {"epochs": preset.epochs, "drops": preset.drops, "schedule": schedule}
     return chosen
