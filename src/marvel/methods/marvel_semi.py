@@ -31,6 +31,16 @@ within a twelfth to a quarter of the epochs; `over` follows from how many are ke
 kept instances lean towards the guesses: a wrong one among them is memorised later, and where label and guess agree it
 changes nothing.
 
+A margin is negative where a label is wrong, and where the teacher does not know better: a hard instance of a right
+label is removed too. With `spare` above 0 no more are removed than labels can be wrong. That share of the instances is
+not drawn in the warm-up, so that the teacher was never taught their labels; the surer it is of an instance, the less
+often it errs, and the more of its contradictions are wrong labels:
+
+    at most wrong = least over c of the upper bound on the share of m_i < 0 among the spared with max Q_i >= c
+    a margin speaks against a label below z = min(0, that quantile of all margins), in place of 0
+
+The bound is Agresti and Coull's (1998), of two standard deviations. The spared are drawn like all others from there on.
+
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
 - The average reaches back over `span` epochs, which a decay of 0.998 does on CIFAR-10; on a thousand instances that
@@ -81,6 +91,15 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     return torch.where(weight.sum() > 0, apart, 0)
 
 
+def at_most_wrong(sure: Tensor, against: Tensor) -> Tensor:
+    """The least upper bound on the share that is contradicted, among the surest k for any k.  (m,), (m,) -> ()"""
+    k = torch.arange(1, len(sure) + 1, device=sure.device)
+    contradicted = against[sure.argsort(descending=True)].cumsum(0)
+    share = (contradicted + 2) / (k + 4)
+    bound = share + 2 * (share * (1 - share) / (k + 4)).sqrt()
+    return torch.cat([bound, bound.new_ones(1)]).amin()
+
+
 class MarvelSemi(Marvel):
     """MARVEL whose removed instances are learnt from under a teacher's guesses, and may come back.
 
@@ -92,6 +111,8 @@ class MarvelSemi(Marvel):
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: how strong the views are
     that removed instances are seen in, 1 in full and 0 weak ones.
     `lean`: how much of a kept instance's target is its guess too.
+    `spare`: the share of the instances that the warm-up does without, to count on them how many labels can be wrong; 0:
+    as many are removed as have negative margins.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
@@ -111,6 +132,8 @@ class MarvelSemi(Marvel):
     trust: Tensor  # 0-d, r / over
     over: Tensor  # 0-d
     slowness: Tensor  # 0-d, the decay of the average
+    spared: Tensor  # (n,) which instances the warm-up does without
+    most: Tensor  # 0-d, the share of labels that can be wrong
 
     def __init__(
         self,
@@ -133,6 +156,7 @@ class MarvelSemi(Marvel):
         lean: float = 0.5,
         count_warmup: bool = False,
         gentle: float = 0.02,
+        spare: float = 0.0,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
@@ -145,6 +169,8 @@ class MarvelSemi(Marvel):
                 "marvel-semi wants tau, strong and lean in [0, 1] and gentle > 0, got "
                 f"{tau}, {strong}, {lean} and {gentle}"
             )
+        if not 0 <= spare <= 0.5:
+            raise InvalidInput(f"spare must be a share of the instances, 0 to 0.5, got {spare}")
         if back is not None and not (is_whole(back, 1) and back <= LONGEST):
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
         known = is_whole(ramp, 1) and all(0 <= number < math.inf for number in (span, spread, temperature))
@@ -155,7 +181,7 @@ class MarvelSemi(Marvel):
             )
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
-        self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
+        self.lean, self.spare, self.removal, self.guesses, self.by_weight = lean, spare, removal, guesses, by_weight
         self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
@@ -167,6 +193,9 @@ class MarvelSemi(Marvel):
         self.remember("trust", torch.tensor(0.0))
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
+        if spare > 0:
+            self.remember("spared", torch.rand(n, generator=torch.Generator().manual_seed(0)) < spare)
+            self.remember("most", torch.tensor(1.0))
 
     # ------------------------------------------------------------ an epoch
 
@@ -260,6 +289,9 @@ class MarvelSemi(Marvel):
         self.prior = torch.where(visits > 0, self.predicted / visits, self.prior)
         self.share = torch.where(visits > 0, self.given / visits, self.share)
         warm = self.epoch <= self.warm
+        if warm and self.spare > 0:
+            asked = self.spared & seen.mask
+            self.most = at_most_wrong(self.guess.amax(1)[asked], seen.margin[asked] < 0)
         if warm and self.auto:
             self.look_for_plateau(seen)
         if warm and not self.count_warmup:
@@ -275,7 +307,8 @@ class MarvelSemi(Marvel):
 
     def change_sides(self, seen: Seen) -> None:
         """`streak` counts the margins in a row that speak against where an instance stands; enough of them move it."""
-        against = torch.where(self.removed, seen.margin > 0, seen.margin < 0)
+        zero = self.zero(seen)
+        against = torch.where(self.removed, seen.margin > zero, seen.margin < zero)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
         moves = seen.mask & (self.epoch >= self.warm)
@@ -285,6 +318,14 @@ class MarvelSemi(Marvel):
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
         self.streak = torch.where(leaves | returns, 0, streak)
+
+    def zero(self, seen: Seen) -> Tensor:
+        """0-d, below which margins speak against labels: 0, or where no more lie below than labels can be wrong."""
+        margins = seen.margin[seen.mask]
+        if self.spare == 0 or len(margins) == 0:
+            return torch.zeros((), device=seen.margin.device)
+        below = int(self.most * len(margins))
+        return margins.kthvalue(min(below + 1, len(margins))).values.clamp(max=0)
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
@@ -306,7 +347,8 @@ class MarvelSemi(Marvel):
     @property
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
-        return torch.where(self.removed, self.trust * self.weight, self.weight)
+        used = torch.where(self.removed, self.trust * self.weight, self.weight)
+        return torch.where(self.spared & (self.clock <= self.warm), 0, used) if self.spare > 0 else used
 
     @property
     def returned_at(self) -> Tensor:
@@ -324,4 +366,6 @@ class MarvelSemi(Marvel):
     @property
     def chosen(self) -> dict[str, float]:
         found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
+        if self.spare > 0 and self.epoch > self.warm:
+            found["at_most_wrong"] = round(float(self.most), 4)
         return super().chosen | found
