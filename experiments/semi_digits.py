@@ -6,9 +6,10 @@
 Beside cross entropy, MARVEL and the controls that say what the gain is owed to, under symmetric noise of 40 and 80 %,
 three seeds; without noise, to see what it costs. `over` says how often what is kept is drawn, of which the default
 gives it a third at least; `strong`, how strong the strong views are; `lean`, how much kept labels lean towards the
-guesses, by default half; `spare`, which share of the instances the warm-up does without. A warm-up of 28 epochs is too long, and memorises. Images are seen by cnn2, vectors by an mlp,
-both for 60 epochs at a constant learning rate of 0.01. The strong view of an image is turned, sheared, shifted,
-recoloured and cut out; that of a vector has noise and lost features.
+guesses, by default half; `spare`, which share of the instances the warm-up does without. A warm-up of 28 epochs is too
+long, and memorises. Images are seen by cnn2, vectors by an mlp, both for 60 epochs at a constant learning rate of 0.01.
+The strong view of an image is turned, sheared, shifted, recoloured and cut out; that of a vector has noise and lost
+features.
 """
 
 import argparse

@@ -20,7 +20,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.fast import pack
 from marvel.integrations.sklearn import MarvelClassifier
 from marvel.method import Seen
-from marvel.methods.marvel_semi import away_from
+from marvel.methods.marvel_semi import at_most_wrong, away_from
 from marvel.presets import PRESETS
 from marvel.report.ablation import ablation, controls
 from marvel.report.course import at
@@ -153,6 +153,79 @@ def test_nothing_is_removed_where_it_shall_not_be() -> None:
         criterion.record(torch.arange(4), torch.full((4,), -1.0), torch.zeros(4))
         criterion.step()
     assert not criterion.removed.any() and criterion.weight.tolist() == [1] * 4
+
+
+# ------------------------------------------------------------ how many labels can be wrong
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.booleans()), max_size=30, unique_by=lambda pair: pair[0]))
+def test_the_bound_is_the_least_of_all_cuts(pairs: list[tuple[int, bool]]) -> None:
+    """Agresti and Coull's upper bound, for every set of the surest, one by one."""
+    bounds = [1.0]
+    for cut, _ in pairs:
+        among = [against for sure, against in pairs if sure >= cut]
+        if len(among) <= len(pairs) // 10:
+            continue
+        trials = len(among) + 4
+        share = (sum(among) + 2) / trials
+        bounds.append(share + 2 * math.sqrt(share * (1 - share) / trials))
+    sure = torch.tensor([float(sure) for sure, _ in pairs])
+    against = torch.tensor([against for _, against in pairs], dtype=torch.bool)
+    assert float(at_most_wrong(sure, against)) == pytest.approx(min(bounds))
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.2, 0.6])
+def test_a_teacher_that_errs_where_it_is_unsure_is_seen_through(wrong: float) -> None:
+    """A third of its guesses are wrong, none of those it is sure of: contradictions say two or three times too much."""
+    g = torch.Generator().manual_seed(0)
+    sure = torch.rand(5000, generator=g)
+    errs, mislabelled = torch.rand(5000, generator=g) > sure + 0.1, torch.rand(5000, generator=g) < wrong
+    contradicted = errs | mislabelled
+    assert wrong <= float(at_most_wrong(sure, contradicted)) < wrong + 0.07
+    assert float(contradicted.float().mean()) > wrong + 0.12
+
+
+def test_no_more_margins_speak_against_labels_than_can_be_wrong() -> None:
+    """By hand: which of ten labels go, and which come back, when three of ten can be wrong."""
+    criterion = MarvelSemi(10, 2, warmup=0, wait=2, back=1, spare=0.3, ramp=1)
+    criterion.most.fill_(0.3)
+    first = [-9.0, -8.0, -7.0, -6.0, -5.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    then = [-9.0, -8.0, 1.0, -6.0, -5.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    last = [-5.5, -8.0, 1.0, -6.0, -5.0, 1.0, 2.0, 3.0, 4.0, 5.0]  # -5.5 is the third now: -5 and above are not against
+    found = []
+    for margins in (first, then, last):
+        zero = min(0.0, sorted(margins)[3])
+        assert float(criterion.zero(Seen(torch.tensor(margins), torch.ones(10, dtype=torch.bool), None))) == zero
+        criterion.record(torch.arange(10), torch.tensor(margins), torch.zeros(10))
+        criterion.listen(torch.zeros(10, 2), torch.zeros(10, dtype=torch.long), torch.arange(10))
+        criterion.step()
+        found.append(criterion.removed.nonzero().flatten().tolist())
+    assert found == [[], [0, 1], [0, 1, 3]]
+    criterion.most.fill_(1.0)
+    assert float(criterion.zero(Seen(torch.tensor(first), torch.ones(10, dtype=torch.bool), None))) == 0
+
+
+def test_the_spared_are_not_drawn_before_they_have_been_asked() -> None:
+    n = 400
+    criterion = MarvelSemi(n, 2, warmup=2, wait=1, ramp=1, spare=0.25)
+    assert 60 < int(criterion.spared.sum()) < 140
+    labels, sure = torch.zeros(n, dtype=torch.long), torch.tensor([[3.0, 0.0]]).repeat(n, 1)
+    drawn_in = []
+    for _ in range(4):
+        steps = criterion.draws(torch.Generator().manual_seed(0), 50)
+        drawn_in.append(torch.cat([step[1] for step in steps]))
+        # One in ten of the labels is contradicted, among the spared and elsewhere.
+        margins = torch.where(torch.arange(n) % 10 == 0, -1.0, 1.0)
+        criterion.record(torch.arange(n), margins, torch.zeros(n))
+        criterion.listen(sure, labels, torch.arange(n))
+        criterion.step()
+    shares = [float(criterion.spared[drawn].float().mean()) for drawn in drawn_in]
+    assert shares[:2] == [0, 0] and shares[2] == shares[3] == pytest.approx(float(criterion.spared.float().mean()))
+    asked = criterion.spared.nonzero().flatten()
+    wanted = float(at_most_wrong(torch.zeros(len(asked)), asked % 10 == 0))
+    assert criterion.chosen["at_most_wrong"] == pytest.approx(wanted, abs=0.1) and wanted < 0.3
+    assert "at_most_wrong" not in MarvelSemi(n, 2, warmup=0).chosen
 
 
 # ------------------------------------------------------------ draws
@@ -300,6 +373,9 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
         {"ramp": 2.5},
         {"back": 2.5},
         {"back": True},
+        {"spare": -0.1},
+        {"spare": 0.6},
+        {"spare": math.nan},
     ],
 )
 def test_what_it_refuses(options: dict[str, Any]) -> None:
@@ -510,8 +586,9 @@ def test_the_teacher_is_an_average_with_statistics_of_its_own() -> None:
     assert norms and not any(torch.equal(own[name], other[name]) for name in norms)
 
 
-def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path: Any) -> None:
-    asked = config("marvel-semi", warmup=2, wait=1, back=1, ramp=2)
+@pytest.mark.parametrize("spare", [0.0, 0.2])
+def test_an_interrupted_run_goes_on_bit_for_bit(spare: float, tmp_path: Any) -> None:
+    asked = config("marvel-semi", warmup=2, wait=1, back=1, ramp=2, spare=spare)
     whole = train(asked, tmp_path / "whole", data=blobs())
     interrupted = Run(asked, tmp_path / "cut", data=blobs()).steps()
     for shown in interrupted:

@@ -36,7 +36,8 @@ label is removed too. With `spare` above 0 no more are removed than labels can b
 not drawn in the warm-up, so that the teacher was never taught their labels; the surer it is of an instance, the less
 often it errs, and the more of its contradictions are wrong labels:
 
-    at most wrong = least over c of the upper bound on the share of m_i < 0 among the spared with max Q_i >= c
+    at most wrong = least over c of the upper bound on the share of m_i < 0 among the spared with max Q_i >= c,
+                    which are a tenth of them at least
     a margin speaks against a label below z = min(0, that quantile of all margins), in place of 0
 
 The bound is Agresti and Coull's (1998), of two standard deviations. The spared are drawn like all others from there on.
@@ -92,12 +93,13 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 
 
 def at_most_wrong(sure: Tensor, against: Tensor) -> Tensor:
-    """The least upper bound on the share that is contradicted, among the surest k for any k.  (m,), (m,) -> ()"""
+    """The least upper bound on the share that is contradicted, among the surest k: a tenth or more.  (m,), (m,) -> ()"""
     k = torch.arange(1, len(sure) + 1, device=sure.device)
     contradicted = against[sure.argsort(descending=True)].cumsum(0)
     share = (contradicted + 2) / (k + 4)
     bound = share + 2 * (share * (1 - share) / (k + 4)).sqrt()
-    return torch.cat([bound, bound.new_ones(1)]).amin()
+    # The least of too many bounds, of small sets, is none.
+    return torch.cat([bound[len(sure) // 10 :], bound.new_ones(1)]).amin()
 
 
 class MarvelSemi(Marvel):
