@@ -93,7 +93,7 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 
 
 def at_most_wrong(sure: Tensor, against: Tensor) -> Tensor:
-    """The least upper bound on the share that is contradicted, among the surest k: a tenth or more.  (m,), (m,) -> ()"""
+    """The least upper bound on the share contradicted, among the surest k: a tenth or more.  (m,), (m,) -> ()"""
     k = torch.arange(1, len(sure) + 1, device=sure.device)
     contradicted = against[sure.argsort(descending=True)].cumsum(0)
     share = (contradicted + 2) / (k + 4)
