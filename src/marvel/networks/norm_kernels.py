@@ -23,9 +23,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TILE = 4096
-"""Numbers a program holds at a time."""
-WARPS = 4
+TILE, WARPS = 4096, 4
+"""Numbers a program holds at a time, and its warps."""
 PROGRAMS = 512
 """How many programs sum up chunks: about four for each multiprocessor of an H200."""
 
@@ -202,7 +201,7 @@ class Normed(torch.autograd.Function):
         chunk_moments[cut.over_chunks](x, partial, cut.rows, cut.chunks, cut.channels, cut.chunk, **tile)
         join_moments[cut.over_channels](
             partial, weight, bias, mean, variance, line, cut.rows, cut.chunks, eps, momentum,
-            cut.channels, cut.chunk, cut.joined, cut.joiners, num_warps=4,
+            cut.channels, cut.chunk, cut.joined, cut.joiners, num_warps=WARPS,
         )  # fmt: skip
         normalise[cut.over_tiles](x, shortcut if add else x, line, y, cut.rows, cut.channels, add, relu, **tile)
         ctx.save_for_backward(x, y if add and relu else None, line)
@@ -227,7 +226,7 @@ class Normed(torch.autograd.Function):
         )  # fmt: skip
         join_gradients[cut.over_channels](
             partial, line, by_bias, by_weight, back, cut.rows, cut.chunks, cut.channels, cut.joined, cut.joiners,
-            num_warps=4,
+            num_warps=WARPS,
         )  # fmt: skip
         gradient[cut.over_tiles](g, x, line, back, gx, cut.rows, cut.channels, ctx.relu and not ctx.add, **tile)
         return gx, g if ctx.add else None, by_weight, by_bias, *[None] * 5
