@@ -1,14 +1,14 @@
 """marvel-semi, where removed instances are learnt from under a teacher's guesses: beyond the paper.
 
-    marvel bench semi --seeds 0                      about 3 hours of one H200
+    marvel bench semi --seeds 0                      about 3.7 hours of one H200
     marvel report semi
 
 CIFAR-10 and ResNet-18, 115 epochs, Nesterov's momentum, weight decay 5e-4, a cosine that ends at 0. One setting of
 marvel-semi for every noise, learning rate 0.06; the other methods have 0.1, which they need. Below it the controls that
 say what the gain is owed to: the same training (a) without removal, (b) with removal and nothing coming back, (c) with
 guesses but without return; and one part at a time by hand. "Set by hand" are three settings that were chosen for their
-noise, and "300 epochs" says what patience adds, with control (a) beside it. Then ResNet-32, the paper's
-network, with its 120 epochs, and CIFAR-100.
+noise, "spare 0.1" removes no more than can be wrong, and "300 epochs" says what patience adds, with control (a) beside
+it. Then ResNet-32, the paper's network, with its 120 epochs, and CIFAR-100.
 
 The first rows are the ones to have first: `--max-seconds` ends after them.
 """
