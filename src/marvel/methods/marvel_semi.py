@@ -323,9 +323,9 @@ class MarvelSemi(Marvel):
 
     def zero(self, seen: Seen) -> Tensor:
         """0-d, below which margins speak against labels: 0, or where no more lie below than labels can be wrong."""
-        margins = seen.margin[seen.mask]
-        if self.spare == 0 or len(margins) == 0:
+        if self.spare == 0 or not seen.mask.any():
             return torch.zeros((), device=seen.margin.device)
+        margins = seen.margin[seen.mask]
         below = int(self.most * len(margins))
         return margins.kthvalue(min(below + 1, len(margins))).values.clamp(max=0)
 
