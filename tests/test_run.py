@@ -102,6 +102,14 @@ def test_nothing_is_left_open_and_precision_follows_the_device() -> None:
     assert None not in [value for key, value in found.facts().items() if key not in open_ended]
 
 
+def test_a_gpu_that_is_named_becomes_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[int | None] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: current.append(device.index))
+    assert [device_for(name) for name in ("cuda:1", "cuda", "cpu", "cpu:0")] == ["cuda:1", "cuda", "cpu", "cpu:0"]
+    assert current == [1]
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "cpuu"])
 def test_a_device_that_is_not_here_is_said(name: str) -> None:
     with pytest.raises(InvalidInput, match="device"):

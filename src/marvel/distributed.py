@@ -258,7 +258,8 @@ def agree(on: str) -> None:
 
 
 def device_for(name: str) -> str:
-    """The device of that name, "auto" being a GPU where there is one."""
+    """The device of that name, "auto" being a GPU where there is one. A GPU that is named by its number is the current
+    one from here on: streams, graphs and kernels are made for that."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -267,7 +268,10 @@ def device_for(name: str) -> str:
         raise InvalidInput(f"device should be auto, cpu, cuda or cuda:0, got {name!r}") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InvalidInput(f"there is no device {name} here: say cpu, or auto")
-    return str(own_gpu(device))
+    device = own_gpu(device)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+    return str(device)
 
 
 def own_gpu(device: torch.device) -> torch.device:
@@ -278,5 +282,4 @@ def own_gpu(device: torch.device) -> torch.device:
     there = torch.cuda.device_count()
     if int(os.environ["LOCAL_RANK"]) >= there:
         raise InvalidInput(f"every process needs a GPU of its own, and here are {there}: use --nproc-per-node {there}")
-    torch.cuda.set_device(device)
     return device

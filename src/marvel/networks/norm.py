@@ -40,9 +40,10 @@ def relu_of(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tenso
 
 
 def is_quick(norm: BatchNorm2d, x: Tensor) -> bool:
-    """Whether our kernels can do it: in training, on images in bfloat16 whose channels lie side by side. What
-    torch.compile sees it fuses by itself."""
-    if not (norm.training and x.is_cuda and x.dtype == torch.bfloat16) or torch.compiler.is_compiling():
+    """Whether our kernels can do it: in training, on images in bfloat16 whose channels lie side by side, with weights
+    in float32. What torch.compile sees it fuses by itself."""
+    in_half = x.is_cuda and x.dtype == torch.bfloat16 and norm.weight.dtype == torch.float32
+    if not (norm.training and in_half) or torch.compiler.is_compiling():
         return False
     m, channels, height, width = x.shape
     powers = channels >= 16 and channels.bit_count() == 1
@@ -55,7 +56,8 @@ def quick(norm: BatchNorm2d, x: Tensor, shortcut: Tensor | None, relu: bool) -> 
     assert ours is not None
     if shortcut is not None:
         shortcut = shortcut.to(x.dtype, memory_format=torch.channels_last)
-    y: Tensor = ours.Normed.apply(
-        x, shortcut, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.momentum, norm.eps, relu
-    )
+    with torch.cuda.device_of(x):  # Triton launches on the current GPU; backward, PyTorch makes it that of x
+        y: Tensor = ours.Normed.apply(
+            x, shortcut, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.momentum, norm.eps, relu
+        )
     return y
