@@ -273,7 +273,7 @@ def test_cifar_comes_first_where_it_was_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"options": {"back": None}}, {"options": {"warmup": 25}}, {"epochs": 115}, {"network": "resnet32"}]
+    "config", [{"options": {"back": None}}, {"options": {"warmup": 25}}, {"epochs": 300}, {"network": "resnet32"}]
 )
 def test_controls_and_other_budgets_are_not_the_course(config: dict[str, Any]) -> None:
     assert not course.FIGURE.can_be_drawn(Runs([semi_record(CIFAR, **config)]))

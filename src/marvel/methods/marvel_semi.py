@@ -27,20 +27,24 @@ every instance is drawn alike, under its label or under its guess. The learning 
 where much of what is learnt may be wrong, and comes to its own with r.
 
 One setting is for all noise. The warm-up ends where the share of positive margins stops rising fast (as in `marvel`),
-within a twelfth to a quarter of the epochs; `over` follows from how many are kept; the rest is fixed. The labels of
-kept instances lean towards the guesses: a wrong one among them is memorised later, and where label and guess agree it
-changes nothing.
+within a twelfth to a quarter of the epochs, 30 at most; `over` follows from how many are kept, and z, below which
+labels are doubted, from the margins; the rest is fixed. The labels of kept instances lean towards the guesses: a wrong
+one among them is memorised later, and where label and guess agree it changes nothing.
 
-A margin is negative where a label is wrong, and where the teacher does not know better: a hard instance of a right
-label is removed too. With `spare` above 0 no more are removed than labels can be wrong. That share of the instances is
-not drawn in the warm-up, so that the teacher was never taught their labels; the surer it is of an instance, the less
-often it errs, and the more of its contradictions are wrong labels:
+A margin is negative where a label is wrong, and where the teacher does not know better. It is the log of the odds that
+the teacher gives a label against its best rival: a bet that is won e^m times as often as lost, if labels are right. So
+right labels at -u are e^-u as many as at u; of wrong ones, where label and rival have changed places, those at u are
+e^-u as many as at -u. How many margins f lie at u and at -u then says how many of those at -u are of wrong labels, and
+how many of right ones:
 
-    at most wrong = least over c of the upper bound on the share of m_i < 0 among the spared with max Q_i >= c,
-                    which are a tenth of them at least
-    a margin speaks against a label below z = min(0, that quantile of all margins), in place of 0
+    wrong = (f(-u) - e^-u f(u)) / (1 - e^-2u),     right = e^-u (f(u) - e^-u f(-u)) / (1 - e^-2u)
+    z = -d,   d >= 0: that beyond which wrong - doubt right, added up, is most
 
-The bound is Agresti and Coull's (1998), of two standard deviations. The spared are drawn like all others from there on.
+In place of 0 a margin speaks against a label below z: near 0 where most labels are wrong, farther down where few are,
+and nowhere if no sum is above 0, as with labels that are all right. z is of all margins of an epoch; of fewer than a
+thousand too little can be read, and it is 0. Nothing moves in the first epochs after the warm-up, whose cost makes the
+teacher surer than it is right. That two classes are in question holds for a teacher that has learnt much: one that is
+unsure among many contradicts right labels more often than this says.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
@@ -53,7 +57,7 @@ a permutation, as in ordinary training.
 Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
 `guesses=False, back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn with its guess,
 but its label is never believed again. With `span=0, back=None, over=1, guesses=False, alpha=0, spread=0`,
-`by_weight=False, warmup_cost="ce"` and `gentle` no less than the learning rate it is MARVEL.
+`by_weight=False, warmup_cost="ce", zero=0` and `gentle` no less than the learning rate it is MARVEL.
 """
 
 import math
@@ -75,7 +79,10 @@ from marvel.methods.mixup import blend, pair
 LEAST = 1 / 3
 """The share of the draws that kept instances have at least, with `over="auto"`."""
 SETTLING = 5
-"""Epochs over which the average's reach grows to its span."""
+"""Epochs over which the average's reach grows to its span; and after the warm-up, until its margins count."""
+
+FEWEST = 1000
+"""How many margins must be there to read off them where labels are doubted."""
 
 
 def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) -> Tensor:
@@ -92,14 +99,14 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     return torch.where(weight.sum() > 0, apart, 0)
 
 
-def at_most_wrong(sure: Tensor, against: Tensor) -> Tensor:
-    """The least upper bound on the share contradicted, among the surest k: a tenth or more.  (m,), (m,) -> ()"""
-    k = torch.arange(1, len(sure) + 1, device=sure.device)
-    contradicted = against[sure.argsort(descending=True)].cumsum(0)
-    share = (contradicted + 2) / (k + 4)
-    bound = share + 2 * (share * (1 - share) / (k + 4)).sqrt()
-    # The least of too many bounds, of small sets, is none.
-    return torch.cat([bound[len(sure) // 10 :], bound.new_ones(1)]).amin()
+def doubted_below(margin: Tensor, times: float) -> Tensor:
+    """z: where, going down, margins begin to be of wrong labels `times` as often as of right ones.  (m,) -> ()"""
+    size, order = margin.double().abs().sort(descending=True)
+    # Near 0 both are as likely, and a few margins would outweigh all others.
+    e = (-size.clamp(min=0.1)).exp()
+    gain = torch.where(margin[order] < 0, 1 + times * e**2, -(1 + times) * e) / (1 - e**2)
+    _, at = torch.cat([gain.new_zeros(1), gain.cumsum(0)]).max(0)
+    return torch.cat([size.new_tensor([torch.inf]), size])[at].neg().float()
 
 
 class MarvelSemi(Marvel):
@@ -113,8 +120,8 @@ class MarvelSemi(Marvel):
     `spread`: how much the mean prediction counts; `warmup_cost`: as MARVEL's `cost`; `strong`: how strong the views are
     that removed instances are seen in, 1 in full and 0 weak ones.
     `lean`: how much of a kept instance's target is its guess too.
-    `spare`: the share of the instances that the warm-up does without, to count on them how many labels can be wrong; 0:
-    as many are removed as have negative margins.
+    `zero`: the margin below which an instance's label is doubted; "auto": where margins are of wrong labels
+    `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
@@ -134,8 +141,7 @@ class MarvelSemi(Marvel):
     trust: Tensor  # 0-d, r / over
     over: Tensor  # 0-d
     slowness: Tensor  # 0-d, the decay of the average
-    spared: Tensor  # (n,) which instances the warm-up does without
-    most: Tensor  # 0-d, the share of labels that can be wrong
+    below: Tensor  # 0-d, z
 
     def __init__(
         self,
@@ -158,7 +164,8 @@ class MarvelSemi(Marvel):
         lean: float = 0.5,
         count_warmup: bool = False,
         gentle: float = 0.02,
-        spare: float = 0.0,
+        zero: float | str = "auto",
+        doubt: float = 1.0,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
@@ -171,8 +178,10 @@ class MarvelSemi(Marvel):
                 "marvel-semi wants tau, strong and lean in [0, 1] and gentle > 0, got "
                 f"{tau}, {strong}, {lean} and {gentle}"
             )
-        if not 0 <= spare <= 0.5:
-            raise InvalidInput(f"spare must be a share of the instances, 0 to 0.5, got {spare}")
+        if zero != "auto" and not (isinstance(zero, int | float) and math.isfinite(zero)):
+            raise InvalidInput(f"zero must be 'auto' or a number, got {zero!r}")
+        if not 0.01 <= doubt <= 1000:
+            raise InvalidInput(f"doubt must be a number in [0.01, 1000], got {doubt}")
         if back is not None and not (is_whole(back, 1) and back <= LONGEST):
             raise InvalidInput(f"back must be a number of epochs, 1 to {LONGEST}, or none, got {back}")
         known = is_whole(ramp, 1) and all(0 <= number < math.inf for number in (span, spread, temperature))
@@ -183,8 +192,10 @@ class MarvelSemi(Marvel):
             )
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
-        self.lean, self.spare, self.removal, self.guesses, self.by_weight = lean, spare, removal, guesses, by_weight
-        self.bounds = (max(1, round(epochs / 12)), max(1, round(epochs / 4))) if epochs else (10, 25)
+        self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
+        self.auto_zero, self.doubt = zero == "auto" and n >= FEWEST, doubt
+        usual = min(epochs or 100, 120)
+        self.bounds = max(1, round(usual / 12)), max(1, round(usual / 4))
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("back_at", torch.zeros(n, dtype=torch.int16))
@@ -195,9 +206,7 @@ class MarvelSemi(Marvel):
         self.remember("trust", torch.tensor(0.0))
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
-        if spare > 0:
-            self.remember("spared", torch.rand(n, generator=torch.Generator().manual_seed(0)) < spare)
-            self.remember("most", torch.tensor(1.0))
+        self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
 
     # ------------------------------------------------------------ an epoch
 
@@ -291,9 +300,6 @@ class MarvelSemi(Marvel):
         self.prior = torch.where(visits > 0, self.predicted / visits, self.prior)
         self.share = torch.where(visits > 0, self.given / visits, self.share)
         warm = self.epoch <= self.warm
-        if warm and self.spare > 0:
-            asked = self.spared & seen.mask
-            self.most = at_most_wrong(self.guess.amax(1)[asked], seen.margin[asked] < 0)
         if warm and self.auto:
             self.look_for_plateau(seen)
         if warm and not self.count_warmup:
@@ -309,25 +315,18 @@ class MarvelSemi(Marvel):
 
     def change_sides(self, seen: Seen) -> None:
         """`streak` counts the margins in a row that speak against where an instance stands; enough of them move it."""
-        zero = self.zero(seen)
-        against = torch.where(self.removed, seen.margin > zero, seen.margin < zero)
+        if self.auto_zero:
+            self.below = doubted_below(seen.margin[seen.mask], self.doubt)
+        against = torch.where(self.removed, seen.margin > self.below, seen.margin < self.below)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
-        moves = seen.mask & (self.epoch >= self.warm)
+        moves = seen.mask & (self.epoch >= self.warm + SETTLING * self.auto_zero)
         leaves = moves & ~self.removed & (streak >= self.wait)
         returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
         self.streak = torch.where(leaves | returns, 0, streak)
-
-    def zero(self, seen: Seen) -> Tensor:
-        """0-d, below which margins speak against labels: 0, or where no more lie below than labels can be wrong."""
-        if self.spare == 0 or not seen.mask.any():
-            return torch.zeros((), device=seen.margin.device)
-        margins = seen.margin[seen.mask]
-        below = int(self.most * len(margins))
-        return margins.kthvalue(min(below + 1, len(margins))).values.clamp(max=0)
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
@@ -349,8 +348,7 @@ class MarvelSemi(Marvel):
     @property
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
-        used = torch.where(self.removed, self.trust * self.weight, self.weight)
-        return torch.where(self.spared & (self.clock <= self.warm), 0, used) if self.spare > 0 else used
+        return torch.where(self.removed, self.trust * self.weight, self.weight)
 
     @property
     def returned_at(self) -> Tensor:
@@ -368,6 +366,6 @@ class MarvelSemi(Marvel):
     @property
     def chosen(self) -> dict[str, float]:
         found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
-        if self.spare > 0 and self.epoch > self.warm:
-            found["at_most_wrong"] = round(float(self.most), 4)
+        if self.removal and self.auto_zero and self.below.isfinite() and self.epoch > self.warm + SETTLING:
+            found["zero"] = round(float(self.below), 4)
         return super().chosen | found

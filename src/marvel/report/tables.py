@@ -28,6 +28,7 @@ from marvel.report.aims import aims
 from marvel.report.cells import NAMES, Record, Runs, read_results
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
+from marvel.report.doubted import doubted
 from marvel.report.judged import agreement, by_problem, by_reading, outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
@@ -251,6 +252,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "aims": lambda path: aims(*_measured(path)),
     "controls": lambda path: controls(read_records(path)),
     "course": how_it_went,
+    "doubted": lambda path: doubted(read_records(path)),
     "times": lambda path: times(_runs(path).records),
     "progress": lambda path: progress(*_all(path)),
     "agreement": lambda path: agreement(*_all(path)),

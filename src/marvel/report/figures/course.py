@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = {
-    Cell("cifar10", "symmetric", (0.8,), "marvel-semi", "resnet18", 300): ("CIFAR-10", "80 % symmetric"),
-    Cell("cifar10n-worst", "none", (), "marvel-semi", "resnet18", 300): ("CIFAR-10N", "worst labels"),
+    Cell("cifar10", "symmetric", (0.8,), "marvel-semi", "resnet18", 115): ("CIFAR-10", "80 % symmetric"),
+    Cell("cifar10n-worst", "none", (), "marvel-semi", "resnet18", 115): ("CIFAR-10N", "worst labels"),
     Cell("digits", "symmetric", (0.8,), "marvel-semi", "cnn2", 60): ("digits", "80 % symmetric"),
 }
 LEDGER = {

@@ -1,0 +1,55 @@
+"""What MARVEL-semi reads off margins on both sides of 0, beside what was true: from histograms in records."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from marvel.report.cells import Record
+from marvel.report.sheet import markdown_table
+from marvel.report.words import NOTHING
+
+EPOCH = "50"
+AT = (1.0, 2.0, 3.0)
+NEAR = 0.25
+"""How far from these margins count."""
+
+
+def doubted(records: Sequence[Record]) -> str:
+    """Rows for each run with nothing set by hand: how many margins lie at -u, and how many of these are wrong labels."""
+    rows = []
+    for record in records:
+        config = record["config"]
+        if (
+            config["method"] != "marvel-semi"
+            or set(config["options"]) - {"warmup"}
+            or EPOCH not in record["histograms"]
+        ):
+            continue
+        noise = f", {config['noise']} {config['rate']:.0%}" if config["rate"] else ""
+        zero = record["chosen"].get("zero")
+        for u in AT:
+            share, read, true = beside(record["histograms"][EPOCH], u)
+            z = NOTHING if zero is None else f"{zero:.1f}"
+            said = [f"{100 * read:.0f}", NOTHING if true is None else f"{100 * true:.0f}"]
+            rows.append([f"{config['data']}{noise}", z, f"{u:g}", f"{share:.2f}", f"{math.exp(-u):.2f}", *said])
+    headings = ["labels", "z at the end", "u", "margins at -u, for one at u", "if all labels were right"]
+    return markdown_table([*headings, "of those at -u wrong, as read, %", "truly, %"], rows)
+
+
+def beside(kept: Record, u: float) -> tuple[float, float, float | None]:
+    """Margins at -u for one at u, the share of wrong labels at -u that follows, and the true one, where it is known."""
+    names = [name for name in ("clean", "noisy") if name in kept] or ["survivors"]
+    at, mirrored = ({name: near(kept, name, place) for name in names} for place in (-u, u))
+    here, there, e = sum(at.values()), sum(mirrored.values()), math.exp(-u)
+    wrong = (here - e * there) / (1 - e * e)
+    true = at["noisy"] / max(here, 1) if "noisy" in at else None
+    return here / max(there, 1), min(1.0, max(0.0, wrong / max(here, 1))), true
+
+
+def near(kept: Record, name: str, place: float) -> float:
+    """How many margins lie there, as if those of a bin were spread over it evenly."""
+    counts = np.asarray(kept[name], dtype=float)
+    edges = np.linspace(*kept["range"], len(counts) + 1)
+    below = np.interp([place - NEAR, place + NEAR], edges, np.concatenate([[0.0], counts.cumsum()]))
+    return float(below[1] - below[0])

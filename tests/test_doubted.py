@@ -1,0 +1,53 @@
+"""The table of what is read off margins on both sides of 0, against counts by hand."""
+
+import math
+
+import pytest
+
+from marvel.report.doubted import beside, doubted
+
+# Bins of a quarter from -4 to 4: at -2 there are 30 right and 50 wrong labels, at 2 there are 300 right and 7 wrong.
+BINS, LOW = 32, -4.0
+
+
+def counted(**at: float) -> list[float]:
+    """A histogram with so many margins in each of the two bins beside a place."""
+    counts = [0.0] * BINS
+    for place, many in at.items():
+        middle = round((float(place.replace("minus", "-").replace("plus", "")) - LOW) / 0.25)
+        counts[middle - 1] = counts[middle] = many / 2
+    return counts
+
+
+KEPT = {"range": [-4.0, 4.0], "clean": counted(minus2=30, plus2=300), "noisy": counted(minus2=50, plus2=7)}
+
+
+def test_wrong_labels_are_read_off_both_sides() -> None:
+    share, read, true = beside(KEPT, 2.0)
+    e = math.exp(-2)
+    assert share == pytest.approx(80 / 307)
+    # right(-u) = e^-u right(u) and wrong(u) = e^-u wrong(-u), solved for the wrong ones.
+    wrong = read * 80
+    assert wrong + e * (307 - e * wrong) == pytest.approx(80)
+    assert true == pytest.approx(50 / 80)
+
+
+def test_shares_end_at_nought_and_one() -> None:
+    alone = {"range": [-4.0, 4.0], "survivors": counted(minus2=1, plus2=300)}
+    assert beside(alone, 2.0) == (pytest.approx(1 / 300), 0.0, None)
+    assert beside({"range": [-4.0, 4.0], "survivors": counted(minus2=300)}, 2.0)[1] == 1.0
+
+
+def test_the_table_is_of_runs_with_nothing_set_by_hand() -> None:
+    told = {
+        "data": "cifar10",
+        "noise": "symmetric",
+        "rate": 0.2,
+        "method": "marvel-semi",
+        "options": {"warmup": "auto"},
+    }
+    record = {"config": told, "chosen": {"zero": -1.75}, "histograms": {"50": KEPT}}
+    others = [{"options": {"zero": 0.0}}, {"method": "marvel"}]
+    shown = doubted([record, *({**record, "config": told | other} for other in others)]).splitlines()
+    assert len(shown) == 2 + 3
+    assert shown[3] == "| cifar10, symmetric 20% | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"
