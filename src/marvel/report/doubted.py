@@ -16,7 +16,7 @@ NEAR = 0.25
 
 
 def doubted(records: Sequence[Record]) -> str:
-    """Rows for each run with nothing set by hand: how many margins lie at -u, and how many of these are wrong labels."""
+    """Rows for each run with nothing set by hand: how many margins lie at -u, and how many such labels are wrong."""
     rows = []
     for record in records:
         config = record["config"]
