@@ -50,6 +50,7 @@ def beside(kept: Record, u: float) -> tuple[float, float, float | None]:
 def near(kept: Record, name: str, place: float) -> float:
     """How many margins lie there, as if those of a bin were spread over it evenly."""
     counts = np.asarray(kept[name], dtype=float)
-    edges = np.linspace(*kept["range"], len(counts) + 1)
+    low, high = kept["range"]
+    edges = np.linspace(low, high, len(counts) + 1)
     below = np.interp([place - NEAR, place + NEAR], edges, np.concatenate([[0.0], counts.cumsum()]))
     return float(below[1] - below[0])
