@@ -211,7 +211,8 @@ def test_a_warning_is_one_line_too(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(20, 3), y=np.arange(20) % 2)  # digits would import scikit-learn first
     words = ["-m", "marvel", "train", "--data", "a.npz", "--epochs", "1", "--warmup", "3", "--quiet", "--out", "out"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    said = "marvel: a warm-up of 3 epochs takes all 1 of the training: nothing will be removed\n"
+    late = "nothing can be removed before epoch 5, and the training has 1"
+    said = f"marvel: {late}: shorten the warm-up or the wait, or train longer\n"
     assert (done.returncode, done.stderr) == (0, said)
 
 

@@ -167,5 +167,5 @@ def test_a_step_that_reads_the_epoch_falls_back(caplog):
 def test_bad_labels_are_raised_by_step():
     method = METHODS["marvel"](10, 3).cuda()
     method(torch.randn(2, 3, device="cuda"), torch.tensor([0, 7], device="cuda"), torch.tensor([1, 99], device="cuda"))
-    with pytest.raises(InvalidInput, match=r"1 labels were outside 0\.\.2 and 1 indices outside 0\.\.9"):
+    with pytest.raises(InvalidInput, match=r"had 1 label outside 0\.\.2 and 1 index outside 0\.\.9"):
         method.step()

@@ -455,17 +455,32 @@ def test_auto_warmup_by_validation_accuracy(tenths: list[int], training: str) ->
     assert criterion.warmup == expected
 
 
-def test_a_warm_up_that_takes_all_epochs_is_said() -> None:
-    with pytest.warns(UserWarning, match="a warm-up of 20 epochs takes all 10"):
-        Marvel(10, 2, 10, warmup=20)
-    with pytest.warns(UserWarning, match="nothing will be removed"):
-        Marvel(10, 2, 10, warmup=10)
-    with pytest.warns(UserWarning, match="a warm-up of 1 epoch takes all 1 of"):
-        Marvel(10, 2, 1, warmup=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Marvel(10, 2, 10, warmup=9)
-        Marvel(10, 2, warmup=20)
+@pytest.mark.parametrize(
+    ("epochs", "options", "soonest"),
+    [
+        (10, {"warmup": 8, "wait": 2}, 10),
+        (10, {"warmup": 8, "wait": 3}, 11),
+        (1, {"warmup": 1, "wait": 1}, 2),
+        (10, {"warmup": 8, "wait": 3, "count_warmup": True}, 9),
+        (10, {"warmup": 2, "wait": 7, "count_warmup": True}, 7),
+        (6, {"wait": 2}, 6),
+        (5, {"wait": 2}, 6),
+        (None, {"warmup": 20}, 28),
+    ],
+)
+def test_a_training_that_ends_before_anything_is_removed_is_told_so(
+    epochs: int | None, options: dict[str, Any], soonest: int
+) -> None:
+    criterion = Marvel(40, 2, epochs, **options)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for epoch in range(1, soonest + 1):
+            assert not criterion.removed.any(), epoch
+            # "auto" ends its warm-up as soon as it can: all is gained in the second epoch.
+            show(criterion, -1, *[-1 if epoch == 1 else 1] * 39)
+    assert criterion.removed.nonzero().tolist() == [[0]]
+    late = f"nothing can be removed before epoch {soonest}, and the training has {epochs}: "
+    assert [str(one.message).startswith(late) for one in said] == ([True] if epochs and soonest > epochs else [])
 
 
 def test_auto_warmup_with_validation_now_and_then() -> None:
@@ -540,8 +555,7 @@ def test_whole_numbers_of_numpy_are_numbers_of_epochs() -> None:
         show(criterion, -1, 1)
     assert criterion.removed.tolist() == [True, False] and criterion.chosen == {"wait": 2, "warmup": 1}
     assert type(criterion.chosen["wait"]) is int
-    with pytest.warns(UserWarning, match="takes all 3"):
-        Marvel(n=2, classes=2, epochs=3, warmup=np.int64(3))
+    assert Marvel(n=2, classes=2, warmup=np.int64(3), wait=np.int64(2)).soonest == 5
 
 
 @pytest.mark.parametrize("options", [{"statistics": "run"}, {"among": "removed"}])

@@ -162,22 +162,23 @@ def test_nothing_is_removed_where_it_shall_not_be() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.lists(st.floats(-9, 9).filter(lambda m: abs(m) >= 0.1), max_size=20, unique_by=abs),
+    st.lists(st.integers(-90, 90).filter(bool).map(lambda tenths: tenths / 10), max_size=20),
     st.sampled_from([0.5, 1.0, 2.0]),
 )
 def test_the_cut_is_the_best_of_all(found: list[float], doubt: float) -> None:
     """For every cut, one by one, what the equations at the head of the file say lies beyond it."""
+    sizes = sorted({abs(m) for m in found}, reverse=True)
     best, wanted = 0.0, -math.inf
-    for cut in found:
+    for cut, following in zip(sizes, [*sizes, 0.0][1:], strict=True):
         total = 0.0
         for m in found:
             u, here, there = abs(m), float(m < 0), float(m > 0)  # f(-u), f(u)
-            if u >= abs(cut):
+            if u >= cut:
                 e = math.exp(-u)
                 wrong, right = (here - e * there) / (1 - e * e), e * (there - e * here) / (1 - e * e)
                 total += wrong - doubt * right
         if total > best + 1e-9:
-            best, wanted = total, -abs(cut)
+            best, wanted = total, -following
     assert float(doubted_below(torch.tensor(found), doubt)) == pytest.approx(wanted)
 
 
@@ -231,6 +232,33 @@ def test_labels_are_doubted_once_the_teacher_has_settled_and_believed_again_when
         found.append(int(criterion.removed.sum()))
         assert ("zero" in criterion.chosen) == (epoch == 1 + SETTLING)  # nothing is doubted afterwards
     assert found[:SETTLING] == [0] * SETTLING and 16 * 20 - 1 <= found[SETTLING] <= 16 * 20 and found[-2:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "soonest"),
+    [
+        (FEWEST, {"warmup": 2}, 2 + SETTLING),
+        (FEWEST, {"warmup": 2, "wait": 7}, 9),
+        (FEWEST, {"warmup": 2, "zero": 0.0}, 5),
+        (FEWEST - 1, {"warmup": 2}, 5),
+        (FEWEST - 1, {"warmup": 2, "count_warmup": True}, 3),
+        (FEWEST - 1, {"warmup": 4, "count_warmup": True}, 4),
+        (FEWEST, {"warmup": 4, "count_warmup": True}, 4 + SETTLING),
+        (FEWEST, {}, 1 + SETTLING),
+    ],
+)
+def test_the_first_epoch_that_removes_is_the_soonest(n: int, options: dict[str, Any], soonest: int) -> None:
+    criterion = MarvelSemi(n, 2, 12, **options)
+    assert criterion.soonest == soonest and MarvelSemi(n, 2, 12, **options, removal=False).soonest == 1
+    if criterion.auto:
+        criterion.warm.fill_(criterion.bounds[0])
+    margin = torch.where(torch.arange(n) % 5 == 0, -3.0, 3.0)
+    for _ in range(soonest):
+        assert not criterion.removed.any()
+        criterion.record(torch.arange(n), margin, torch.zeros(n))
+        criterion.listen(torch.zeros(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
+        criterion.step()
+    assert criterion.removed.any()
 
 
 def test_of_few_instances_every_negative_margin_speaks_against_its_label() -> None:

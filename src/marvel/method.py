@@ -328,6 +328,11 @@ class Method(Memory):
         return self.removed_at > 0
 
     @property
+    def soonest(self) -> int:
+        """The first epoch at whose end an instance may be removed."""
+        return 1
+
+    @property
     def returned_at(self) -> Tensor | None:
         """(n,) the epoch each instance was last taken back in, 0: never; None where removal is for good."""
         return None
@@ -441,6 +446,12 @@ class Method(Memory):
                 "criterion.train() before you train on",
                 stacklevel=3,
             )
+        if self.epoch == 1 and self.epochs and self.soonest > self.epochs:
+            warnings.warn(
+                f"nothing can be removed before epoch {self.soonest}, and the training has {self.epochs}: shorten the "
+                "warm-up or the wait, or train longer",
+                stacklevel=3,
+            )
         seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
         self._raise_faults(seen)
         # The running mean over the epochs seen, the first excepted unless it is the only one.
@@ -551,8 +562,8 @@ class Method(Memory):
         labels, indices = self.faults.tolist()
         if labels or indices:
             raise InvalidInput(
-                f"in epoch {self.epoch}, {labels} labels were outside 0..{self.classes - 1} "
-                f"and {indices} indices outside 0..{self.n - 1}"
+                f"epoch {self.epoch} had {amount(labels, 'label')} outside 0..{self.classes - 1} "
+                f"and {amount(indices, 'index', 'indices')} outside 0..{self.n - 1}"
             )
         lost = seen.mask & ~seen.margin.isfinite()
         if lost.any():

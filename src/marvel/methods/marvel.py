@@ -30,13 +30,12 @@ whole epoch.
 """
 
 import math
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marvel.errors import InvalidInput, amount
+from marvel.errors import InvalidInput
 from marvel.handed import is_whole
 from marvel.method import Method, Outputs, Seen, margins
 from marvel.methods.costs import Cost, as_cost
@@ -106,11 +105,6 @@ class Marvel(Method):
         for name, value, least, most in (("warmup", warmup, 0, NEVER - 1), ("wait", wait, 1, LONGEST)):
             if value != "auto" and not (is_whole(value, least) and int(value) <= most):
                 raise InvalidInput(f"{name} must be 'auto' or a number of epochs, {least} to {most}, got {value!r}")
-        if epochs and warmup != "auto" and int(warmup) >= epochs:
-            long = amount(int(warmup), "epoch")
-            warnings.warn(
-                f"a warm-up of {long} takes all {epochs} of the training: nothing will be removed", stacklevel=2
-            )
         self.wait = int(wait) if wait != "auto" else min(LONGEST, max(2, round(epochs / 15))) if epochs else 8
         self.auto = warmup == "auto"
         self.instance_cost = as_cost(cost)
@@ -156,6 +150,15 @@ class Marvel(Method):
             )
         if (self.peak[1] >= 3) if self.peak[0] >= 0 else flat:
             self.warm.fill_(self.epoch)
+
+    @property
+    def soonest(self) -> int:
+        return max(self.shortest + 1, self.wait) if self.count_warmup else self.shortest + self.wait
+
+    @property
+    def shortest(self) -> int:
+        """The warm-up; or, while "auto" looks for its end, the shortest it can be."""
+        return window_of(self.epochs) + 2 if self.warmup is None else self.warmup
 
     @property
     def warmup(self) -> int | None:

@@ -105,8 +105,11 @@ def doubted_below(margin: Tensor, times: float) -> Tensor:
     # Near 0 both are as likely, and a few margins would outweigh all others.
     e = (-size.clamp(min=0.1)).exp()
     gain = torch.where(margin[order] < 0, 1 + times * e**2, -(1 + times) * e) / (1 - e**2)
-    _, at = torch.cat([gain.new_zeros(1), gain.cumsum(0)]).max(0)
-    return torch.cat([size.new_tensor([torch.inf]), size])[at].neg().float()
+    # After the k largest, for every k; those of one size go together.
+    total, edge = torch.cat([gain.new_zeros(1), gain.cumsum(0)]), size.new_tensor([torch.inf, -1])
+    last, following = torch.cat([edge[:1], size]), torch.cat([size, edge[1:]])
+    at = torch.where(last > following, total, -torch.inf).argmax()
+    return -torch.where(at > 0, following[at].clamp(min=0), torch.inf).float()
 
 
 class MarvelSemi(Marvel):
@@ -342,6 +345,17 @@ class MarvelSemi(Marvel):
             self.warm.fill_(NEVER)
         elif self.epoch >= last:
             self.warm.fill_(self.epoch)
+
+    @property
+    def soonest(self) -> int:
+        if not self.removal:
+            return 1
+        counted = max(self.shortest, self.wait) if self.count_warmup else self.shortest + self.wait
+        return max(counted, self.shortest + SETTLING * self.auto_zero)
+
+    @property
+    def shortest(self) -> int:
+        return self.bounds[0] if self.warmup is None else self.warmup
 
     # ------------------------------------------------------------ what came of it
 
