@@ -61,11 +61,10 @@ PARTS: dict[str, dict[str, Any]] = {
     "lean 0": {"lean": 0.0},
     "strong 0.5": {"strong": 0.5},
     "no strong views": {"strong": 0.0},
-    "the warm-up counts": {"count_warmup": True},
     "gentle 0.06": {"gentle": 0.06},
 }
 """One part at a time, by hand: how often what is kept is drawn, whether its labels lean towards the guesses, how strong
-the strong views are, whether margins of the warm-up count, and its learning rate."""
+the strong views are, and the learning rate of the warm-up."""
 NEGATIVE, DOUBTFUL = "zero 0", "doubt 2"
 """Where labels are doubted: below 0, and below where wrong labels are twice as many as right ones."""
 PATIENT_NEGATIVE = "300 epochs, zero 0"

@@ -33,21 +33,24 @@ def test_wrong_labels_are_read_off_both_sides() -> None:
 
 
 def test_shares_end_at_nought_and_one() -> None:
-    alone = {"range": [-4.0, 4.0], "survivors": counted(minus2=1, plus2=300)}
+    alone = {"range": [-4.0, 4.0], "all": counted(minus2=1, plus2=300)}
     assert beside(alone, 2.0) == (pytest.approx(1 / 300), 0.0, None)
-    assert beside({"range": [-4.0, 4.0], "survivors": counted(minus2=300)}, 2.0)[1] == 1.0
+    assert beside({"range": [-4.0, 4.0], "all": counted(minus2=300)}, 2.0)[1] == 1.0
 
 
-def test_the_table_is_of_runs_with_nothing_set_by_hand() -> None:
+def test_the_table_is_of_first_seeds_with_nothing_set_by_hand() -> None:
     told = {
         "data": "cifar10",
         "noise": "symmetric",
         "rate": 0.2,
         "method": "marvel-semi",
+        "network": "resnet18",
+        "epochs": 115,
+        "seed": 0,
         "options": {"warmup": "auto"},
     }
     record = {"config": told, "chosen": {"zero": -1.75}, "histograms": {"50": KEPT}}
-    others = [{"options": {"zero": 0.0}}, {"method": "marvel"}]
-    shown = doubted([record, *({**record, "config": told | other} for other in others)]).splitlines()
+    others = [{"options": {"zero": 0.0}}, {"method": "marvel"}, {"seed": 1}]
+    shown = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), record]).splitlines()
     assert len(shown) == 2 + 3
-    assert shown[3] == "| cifar10, symmetric 20% | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"
+    assert shown[3] == "| cifar10, symmetric 20%, resnet18, 115 epochs | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"

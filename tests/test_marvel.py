@@ -483,6 +483,17 @@ def test_a_training_that_ends_before_anything_is_removed_is_told_so(
     assert [str(one.message).startswith(late) for one in said] == ([True] if epochs and soonest > epochs else [])
 
 
+def test_a_warm_up_that_is_found_too_late_is_told_so() -> None:
+    criterion = Marvel(40, 2, 8, wait=3)  # 4 and 3 would do
+    said = []
+    for epoch in range(1, 9):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            show(criterion, *[1 if k < 4 * min(epoch, 6) else -1 for k in range(40)])
+        said += [(epoch, str(one.message)[:42]) for one in caught]
+    assert criterion.warmup == 8 and said == [(8, "nothing can be removed before epoch 11, an")]
+
+
 def test_auto_warmup_with_validation_now_and_then() -> None:
     """Both accuracies rise steadily, validation is told every second epoch: no plateau, so no end to the warm-up."""
     criterion = Marvel(n=40, classes=2)

@@ -20,7 +20,7 @@ from marvel.experiment import Cell, Experiment
 from marvel.fast import pack
 from marvel.integrations.sklearn import MarvelClassifier
 from marvel.method import Seen, margins
-from marvel.methods.marvel_semi import FEWEST, SETTLING, away_from, doubted_below
+from marvel.methods.marvel_semi import FEWEST, SETTLING, away_from, doubted_below, nearest
 from marvel.presets import PRESETS
 from marvel.report.ablation import ablation, controls
 from marvel.report.course import at
@@ -98,6 +98,15 @@ def test_every_part_of_its_own_makes_a_difference(option: str) -> None:
 # ------------------------------------------------------------ the ledger
 
 
+def hear(criterion: MarvelSemi, margin: Tensor | list[float], logits: Tensor | None = None) -> None:
+    """An epoch in which the first instances are seen, labels of class 0, with these margins."""
+    rows = torch.arange(len(margin))
+    says = torch.zeros(len(rows), criterion.classes) if logits is None else logits
+    criterion.record(rows, torch.as_tensor(margin), torch.zeros_like(rows))
+    criterion.listen(says, torch.zeros_like(rows), rows)
+    criterion.step()
+
+
 def brute(
     history: list[list[float | None]], warm: int, wait: int, back: int | None, count: bool, zero: float
 ) -> list[tuple[int, int]]:
@@ -157,6 +166,49 @@ def test_nothing_is_removed_where_it_shall_not_be() -> None:
     assert not criterion.removed.any() and criterion.weight.tolist() == [1] * 4
 
 
+def test_a_change_of_sides_begins_a_new_count() -> None:
+    criterion = MarvelSemi(2, 2, warmup=0, wait=2, back=2)
+    removed = []
+    for own in (-1.0, -1.0, 1.0, 1.0, -1.0, -1.0):
+        hear(criterion, [own, 1.0])
+        removed.append(bool(criterion.removed[0]))
+    assert removed == [False, True, True, False, False, True]
+
+
+@pytest.mark.parametrize("back", [None, 127])
+def test_the_longest_wait_and_the_longest_way_back(back: int | None) -> None:
+    criterion = MarvelSemi(2, 2, warmup=0, wait=127, back=back)
+    removed = []
+    for epoch in range(300):
+        hear(criterion, [-1.0 if epoch < 127 else 1.0, 1.0])
+        removed.append(bool(criterion.removed[0]))
+    assert removed.index(True) == 126 and removed[-1] == (back is None)
+
+
+def test_a_count_longer_than_the_longest_wait_goes_on() -> None:
+    criterion = MarvelSemi(1, 2, warmup=200, wait=2, count_warmup=True)
+    for _ in range(200):
+        hear(criterion, [-1.0])
+    assert criterion.removed.all()
+
+
+def test_over_counts_the_guesses_that_are_sure_enough() -> None:
+    sure, unsure, kept = [0.0, 9.0], [0.0, 0.0], [9.0, 0.0]
+    criterion = MarvelSemi(10, 2, warmup=0, wait=1, back=None, tau=0.9, ramp=1)
+    hear(criterion, [-1.0] * 9 + [1.0], torch.tensor([sure] * 4 + [unsure] * 5 + [kept]))
+    assert float(criterion.over) == pytest.approx(2)
+    assert float(criterion.used[-1] / criterion.used.sum()) == pytest.approx(1 / 3)
+    criterion = MarvelSemi(2, 2, warmup=0, wait=1, tau=0.5, ramp=1)
+    hear(criterion, [-1.0, 1.0])
+    assert criterion.weight.tolist() == [0, 1]  # as sure as tau is not surer
+
+
+def test_the_mean_prediction_is_of_what_was_seen() -> None:
+    criterion = MarvelSemi(9, 2, warmup=5)
+    hear(criterion, [1.0, 1.0, 1.0])
+    assert criterion.prior.tolist() == [0.5, 0.5]
+
+
 # ------------------------------------------------------------ where labels are doubted
 
 
@@ -174,12 +226,56 @@ def test_the_cut_is_the_best_of_all(found: list[float], doubt: float) -> None:
         for m in found:
             u, here, there = abs(m), float(m < 0), float(m > 0)  # f(-u), f(u)
             if u >= cut:
-                e = math.exp(-u)
+                e = math.exp(-max(u, nearest(len(found))))
                 wrong, right = (here - e * there) / (1 - e * e), e * (there - e * here) / (1 - e * e)
                 total += wrong - doubt * right
         if total > best + 1e-9:
             best, wanted = total, -following
     assert float(doubted_below(torch.tensor(found), doubt)) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("margin", "z"),
+    [
+        ([0.2, 0.2, -0.04] * 4000, 0.0),  # coth 0.1 = 10.03 against 2 / sinh 0.2 = 9.93
+        ([0.2, 0.2, 0.2, -0.04] * 4000, -math.inf),
+        ([0.2, 0.2, -0.04] * 334, -math.inf),  # of a thousand, as at 10 / sqrt(1002) = 0.32: 3.3 against 6.2
+        ([2.0, 0.0], -math.inf),  # 0 is not negative
+        ([-2.0] * 5, 0.0),
+    ],
+)
+def test_the_cut_by_hand(margin: list[float], z: float) -> None:
+    assert float(doubted_below(torch.tensor(margin), 1.0)) == z
+
+
+@pytest.mark.parametrize("doubt", [1.0, 3.0])
+def test_z_is_of_what_was_seen_where_that_is_enough(doubt: float) -> None:
+    criterion = MarvelSemi(3000, 2, warmup=1, wait=1, doubt=doubt)
+    margin = torch.linspace(-4, 6, 2000)
+    for _ in range(1 + SETTLING):
+        hear(criterion, margin)
+    z = float(doubted_below(margin, doubt))
+    assert float(criterion.below) == z and criterion.chosen["zero"] == round(z, 4)
+    hear(criterion, margin[: FEWEST - 1])
+    assert float(criterion.below) == z
+
+
+def test_each_margin_is_held_against_the_z_of_its_epoch() -> None:
+    """Also before anything moves: what was not doubted then must wait."""
+    before = torch.cat([torch.linspace(0.5, 6, 900), torch.linspace(-6, -4, 99), torch.tensor([-0.3])])
+    last = torch.cat([before[:-1], torch.tensor([-5.0])])
+    criterion = MarvelSemi(1000, 2, warmup=1, wait=SETTLING)
+    for margin in (*[before] * SETTLING, last):
+        hear(criterion, margin)
+    assert criterion.removed[900:].tolist() == [True] * 99 + [False] and int(criterion.streak[-1]) == 1
+
+
+def test_no_z_is_said_where_nothing_is_removed_nor_one_below_nought() -> None:
+    for options, said in (({"removal": False}, None), ({}, 0.0)):
+        criterion = MarvelSemi(FEWEST, 2, warmup=1, **options)
+        for _ in range(8):
+            hear(criterion, [-2.0] * FEWEST)
+        assert criterion.chosen.get("zero") == said and "-0.0" not in str(criterion.chosen)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.03, 0.2, 0.4, 0.7])
@@ -225,10 +321,7 @@ def test_labels_are_doubted_once_the_teacher_has_settled_and_believed_again_when
     assert -3.001 < float(doubted_below(noisy, 1.0)) < -0.6
     found = []
     for epoch in range(1, 1 + SETTLING + 3):
-        margin = noisy if epoch <= 1 + SETTLING else torch.full((n,), 3.0)
-        criterion.record(torch.arange(n), margin, torch.zeros(n))
-        criterion.listen(torch.zeros(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
-        criterion.step()
+        hear(criterion, noisy if epoch <= 1 + SETTLING else torch.full((n,), 3.0))
         found.append(int(criterion.removed.sum()))
         assert ("zero" in criterion.chosen) == (epoch == 1 + SETTLING)  # nothing is doubted afterwards
     assert found[:SETTLING] == [0] * SETTLING and 16 * 20 - 1 <= found[SETTLING] <= 16 * 20 and found[-2:] == [0, 0]
@@ -255,9 +348,7 @@ def test_the_first_epoch_that_removes_is_the_soonest(n: int, options: dict[str, 
     margin = torch.where(torch.arange(n) % 5 == 0, -3.0, 3.0)
     for _ in range(soonest):
         assert not criterion.removed.any()
-        criterion.record(torch.arange(n), margin, torch.zeros(n))
-        criterion.listen(torch.zeros(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
-        criterion.step()
+        hear(criterion, margin)
     assert criterion.removed.any()
 
 
@@ -379,11 +470,20 @@ def test_the_learning_rate_rises_with_the_ramp_once_the_warm_up_is_over() -> Non
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "end"), [([0.5] * 24, 6), ([0.1, 0.5] + [0.5] * 22, 4), ([k / 24 for k in range(24)], 6)]
+    ("epochs", "accuracy", "end"),
+    [
+        (24, [0.5] * 24, 6),
+        (24, [0.1, 0.5] + [0.5] * 22, 4),
+        (24, [k / 24 for k in range(24)], 6),
+        (48, [0.1] + [0.6] * 5, 4),
+        (100, [0.5] * 80, 25),
+        (120, [0.5] * 80, 30),
+        (300, [0.5] * 80, 30),
+    ],
 )
-def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> None:
-    """Of 24 epochs: after 2 at the earliest (a twelfth), 6 at the latest (a quarter), else where it levels off."""
-    criterion = MarvelSemi(1000, 2, epochs=24)
+def test_the_warm_up_ends_within_its_bounds(epochs: int, accuracy: list[float], end: int) -> None:
+    """After a twelfth at the earliest, a quarter or 30 epochs at the latest, else where it levels off."""
+    criterion = MarvelSemi(1000, 2, epochs=epochs)
     for share in accuracy:
         right = torch.arange(1000) < 1000 * share
         criterion.update(Seen(torch.where(right, 1.0, -1.0), torch.ones(1000, dtype=torch.bool), torch.zeros(1000)))
@@ -415,6 +515,7 @@ def test_the_warm_up_ends_within_its_bounds(accuracy: list[float], end: int) -> 
         {"back": True},
         {"zero": "low"},
         {"zero": math.nan},
+        {"zero": 10**400},
         {"doubt": 0.0},
         {"doubt": math.nan},
     ],

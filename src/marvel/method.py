@@ -446,12 +446,6 @@ class Method(Memory):
                 "criterion.train() before you train on",
                 stacklevel=3,
             )
-        if self.epoch == 1 and self.epochs and self.soonest > self.epochs:
-            warnings.warn(
-                f"nothing can be removed before epoch {self.soonest}, and the training has {self.epochs}: shorten the "
-                "warm-up or the wait, or train longer",
-                stacklevel=3,
-            )
         seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
         self._raise_faults(seen)
         # The running mean over the epochs seen, the first excepted unless it is the only one.
@@ -460,8 +454,14 @@ class Method(Memory):
         self.quality = torch.where(seen.mask, mean, self.quality)
         self.epochs_seen = before + seen.mask
         self._vote(seen)
-        self.validation = validation
+        self.validation, soonest = validation, self.soonest if self.epoch > 1 else 1
         self.update(seen)
+        if self.epochs and soonest <= self.epochs < self.soonest:
+            warnings.warn(
+                f"nothing can be removed before epoch {self.soonest}, and the training has {self.epochs}: shorten the "
+                "warm-up or the wait, or train longer",
+                stacklevel=3,
+            )
         self.epoch += 1
         self.clock += 1
         self._visited, self._nameless = 0, 0

@@ -57,7 +57,8 @@ a permutation, as in ordinary training.
 Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
 `guesses=False, back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn with its guess,
 but its label is never believed again. With `span=0, back=None, over=1, guesses=False, alpha=0, spread=0`,
-`by_weight=False, warmup_cost="ce", zero=0` and `gentle` no less than the learning rate it is MARVEL.
+`by_weight=False, warmup_cost="ce", zero=0`, `warmup` and `wait` alike, and `gentle` no less than the learning rate, it
+is MARVEL.
 """
 
 import math
@@ -99,11 +100,15 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     return torch.where(weight.sum() > 0, apart, 0)
 
 
+def nearest(n: int) -> float:
+    """Margins nearer to 0 count as these: both sides are as likely there, and of few the nearest would outweigh all."""
+    return max(0.1, 10 / math.sqrt(max(1, n)))
+
+
 def doubted_below(margin: Tensor, times: float) -> Tensor:
     """z: where, going down, margins begin to be of wrong labels `times` as often as of right ones.  (m,) -> ()"""
     size, order = margin.double().abs().sort(descending=True)
-    # Near 0 both are as likely, and a few margins would outweigh all others.
-    e = (-size.clamp(min=0.1)).exp()
+    e = (-size.clamp(min=nearest(len(size)))).exp()
     gain = torch.where(margin[order] < 0, 1 + times * e**2, -(1 + times) * e) / (1 - e**2)
     # After the k largest, for every k; those of one size go together.
     total, edge = torch.cat([gain.new_zeros(1), gain.cumsum(0)]), size.new_tensor([torch.inf, -1])
@@ -125,7 +130,8 @@ class MarvelSemi(Marvel):
     `lean`: how much of a kept instance's target is its guess too.
     `zero`: the margin below which an instance's label is doubted; "auto": where margins are of wrong labels
     `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
-    `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later.
+    `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
+    `zero` is "auto" it begins five epochs after it all the same.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -181,8 +187,8 @@ class MarvelSemi(Marvel):
                 "marvel-semi wants tau, strong and lean in [0, 1] and gentle > 0, got "
                 f"{tau}, {strong}, {lean} and {gentle}"
             )
-        if zero != "auto" and not (isinstance(zero, int | float) and math.isfinite(zero)):
-            raise InvalidInput(f"zero must be 'auto' or a number, got {zero!r}")
+        if zero != "auto" and not (isinstance(zero, int | float) and -1000 <= zero <= 1000):
+            raise InvalidInput(f"zero must be 'auto' or a number in [-1000, 1000], got {zero!r}")
         if not 0.01 <= doubt <= 1000:
             raise InvalidInput(f"doubt must be a number in [0.01, 1000], got {doubt}")
         if back is not None and not (is_whole(back, 1) and back <= LONGEST):
@@ -318,7 +324,7 @@ class MarvelSemi(Marvel):
 
     def change_sides(self, seen: Seen) -> None:
         """`streak` counts the margins in a row that speak against where an instance stands; enough of them move it."""
-        if self.auto_zero:
+        if self.auto_zero and seen.mask.sum() >= FEWEST:
             self.below = doubted_below(seen.margin[seen.mask], self.doubt)
         against = torch.where(self.removed, seen.margin > self.below, seen.margin < self.below)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
@@ -381,5 +387,5 @@ class MarvelSemi(Marvel):
     def chosen(self) -> dict[str, float]:
         found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
         if self.removal and self.auto_zero and self.below.isfinite() and self.epoch > self.warm + SETTLING:
-            found["zero"] = round(float(self.below), 4)
+            found["zero"] = round(float(self.below), 4) + 0.0  # not -0.0
         return super().chosen | found

@@ -16,9 +16,10 @@ NEAR = 0.25
 
 
 def doubted(records: Sequence[Record]) -> str:
-    """Rows for each run with nothing set by hand: how many margins lie at -u, and how many such labels are wrong."""
-    rows = []
-    for record in records:
+    """Rows for each setting run with nothing set by hand, of its first seed: how many margins lie at -u, and how many
+    such labels are wrong."""
+    rows: list[list[str]] = []
+    for record in sorted(records, key=lambda record: record["config"]["seed"]):
         config = record["config"]
         if (
             config["method"] != "marvel-semi"
@@ -27,19 +28,22 @@ def doubted(records: Sequence[Record]) -> str:
         ):
             continue
         noise = f", {config['noise']} {config['rate']:.0%}" if config["rate"] else ""
+        place = f"{config['data']}{noise}, {config['network']}, {config['epochs']} epochs"
+        if any(row[0] == place for row in rows):
+            continue
         zero = record["chosen"].get("zero")
         for u in AT:
             share, read, true = beside(record["histograms"][EPOCH], u)
             z = NOTHING if zero is None else f"{zero:.1f}"
             said = [f"{100 * read:.0f}", NOTHING if true is None else f"{100 * true:.0f}"]
-            rows.append([f"{config['data']}{noise}", z, f"{u:g}", f"{share:.2f}", f"{math.exp(-u):.2f}", *said])
+            rows.append([place, z, f"{u:g}", f"{share:.2f}", f"{math.exp(-u):.2f}", *said])
     headings = ["labels", "z at the end", "u", "margins at -u, for one at u", "if all labels were right"]
     return markdown_table([*headings, "of those at -u wrong, as read, %", "truly, %"], rows)
 
 
 def beside(kept: Record, u: float) -> tuple[float, float, float | None]:
     """Margins at -u for one at u, the share of wrong labels at -u that follows, and the true one, where it is known."""
-    names = [name for name in ("clean", "noisy") if name in kept] or ["survivors"]
+    names = [name for name in ("clean", "noisy") if name in kept] or ["all"]
     at, mirrored = ({name: near(kept, name, place) for name in names} for place in (-u, u))
     here, there, e = sum(at.values()), sum(mirrored.values()), math.exp(-u)
     wrong = (here - e * there) / (1 - e * e)
