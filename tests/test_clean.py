@@ -643,6 +643,21 @@ def test_the_command(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2 and "holds a run already" in shown.err
 
 
+def test_train_does_not_go_on_with_a_run_of_clean_nor_the_other_way_round(
+    arrays: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, other, said_so in (
+        (f"clean mine.npz {FLAGS} --canaries 0", "train", "holds a run of marvel clean: go on with marvel clean"),
+        (f"train --data mine.npz {FLAGS}", "clean mine.npz", "holds a run of marvel train: name another folder"),
+    ):
+        code, shown = said(f"{words} --quiet --out {other[:5]}", capsys)
+        assert code == 0, shown.err
+        held = {path: path.read_bytes() for path in (arrays / other[:5]).rglob("*") if path.is_file()}
+        code, shown = said(f"{other} --resume --out {other[:5]}", capsys)
+        assert code == 2 and said_so in shown.err
+        assert held == {path: path.read_bytes() for path in held}
+
+
 @pytest.mark.parametrize("listed", ["--top 4", "--precision 0.99"])
 def test_a_run_that_goes_on_lists_what_it_was_told_to(
     arrays: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, listed: str

@@ -244,7 +244,37 @@ def test_the_corrections_of_a_second_round_hold_those_of_the_first(kind: str, tm
     assert sorted(labels_of(datasets.load(str(new))).values()) == sorted(expected.values())
     rows = {row[0]: row[2:] for row in lines(tmp_path / "out" / "corrections.csv")[1:]}
     assert rows[ids[0]] == ["ash", "elm", "earlier"] and rows[ids[1]] == ["ash", "oak", "choose"]
-    assert rows[ids[2]] == ["ash", "", "aside"] and ids[4] not in rows
+    assert rows[ids[2]] == ["ash", "", "aside"] and rows[ids[4]] == ["ash", "ash", "earlier"]
+
+
+def test_what_was_decided_in_the_first_round_is_not_accepted_away_in_the_second(table: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first.csv"
+    first.write_text("id,corrected,action\ni1,dog,keep\ni3,dog,unreviewed\ni7,dog,\n")
+    folder = run_on(table, tmp_path / "run", corrections=str(first), **SETTINGS)
+    flag(folder, ["i1", "i3", "i7", "i9", "i11"], "cat", [0.99] * 5)
+    decide(folder, i11=("keep", None))
+    assert export(folder, tmp_path / "some").undecided == 2  # i3 and i9
+    done = export(folder, tmp_path / "out", accept_all=True)
+    found = {row[0]: (row[3], row[4]) for row in lines(tmp_path / "out" / "corrections.csv")[1:]}
+    assert found == {
+        **{"i1": ("dog", "earlier"), "i7": ("dog", "earlier"), "i11": ("dog", "keep")},
+        **{"i3": ("cat", "unreviewed"), "i9": ("cat", "unreviewed")},
+    }
+    assert (done.undecided, done.unreviewed) == (0, 2)
+    # A third round knows them too, and that nobody looked at the others.
+    third = read(Config(data=str(table), corrections=str(tmp_path / "out" / "corrections.csv"), **SETTINGS))
+    ids = dict(zip(datasets.load(str(table), **SETTINGS).origin.rows.tolist(), third.ids or (), strict=True))
+    assert sorted(ids[row] for row in third.decided) == ["i1", "i11", "i7"]
+
+
+def test_a_suggestion_accepted_unreviewed_stays_so(table: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first.csv"
+    first.write_text("id,corrected,action\ni3,cat,unreviewed\n")
+    folder = run_on(table, tmp_path / "run", corrections=str(first), **SETTINGS)
+    decide(folder, i9=("keep", None))
+    export(folder, tmp_path / "out")
+    found = {row[0]: row[2:] for row in lines(tmp_path / "out" / "corrections.csv")[1:]}
+    assert found == {"i3": ["dog", "cat", "unreviewed"], "i9": ["dog", "dog", "keep"]}
 
 
 def test_corrections_of_what_was_held_out_do_not_fall_back(tmp_path: Path) -> None:

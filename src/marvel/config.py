@@ -163,12 +163,12 @@ class Config:
         if self.size is not None and self.size > LARGEST_SIZE:
             raise InvalidInput(f"size is the side of images in pixels, at most {LARGEST_SIZE}; got {self.size}")
         if self.lr is not None and not 0 < self.lr < math.inf:
-            raise InvalidInput(f"lr must be positive, got {self.lr}")
+            raise InvalidInput(f"lr must be positive and finite, got {self.lr}")
         for name in ("hold_out", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         if not 0 <= self.weight_decay < math.inf:
-            raise InvalidInput(f"weight_decay must not be negative, got {self.weight_decay}")
+            raise InvalidInput(f"weight_decay must be finite and not negative, got {self.weight_decay}")
         if self.nesterov and self.momentum == 0:
             raise InvalidInput("nesterov needs a momentum above 0: add --momentum 0.9")
 
@@ -360,7 +360,7 @@ def _no_setting(key: str, method: str, names: set[str], known: Mapping[str, obje
     if key.startswith("-"):
         what, hint = "flag", f"; did you mean '--{near[0].replace('_', '-')}'?" if near else "."
     own = f"also takes {', '.join(known)}" if known else "has none of its own"
-    return f"no {what} '{key}'{hint} `marvel train --help` lists them; method '{method}' {own}"
+    return f"no {what} '{key}'{hint} --help lists them; method '{method}' {own}"
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

@@ -141,6 +141,10 @@ class Run:
             raise FolderError(
                 f"{folder.path} holds a run already: add --resume (resume=True) to go on, or name another folder"
             )
+        if before is not None and "clean" in before and "clean" not in now:
+            raise FolderError(
+                f"{folder.path} holds a run of marvel clean: go on with marvel clean, or name another folder"
+            )
         if before is not None:
             for key, old in before["config"].items():
                 new = now["config"].get(key)
@@ -164,6 +168,7 @@ class Run:
         return {
             "origin": self.data.origin.facts(),
             "set_aside": [asdict(one) for one in self.data.set_aside],
+            "decided": list(self.data.decided),
             "notes": list(self.data.notes),
         }
 

@@ -41,6 +41,7 @@ class Data:
     ids        one for each training instance: its path, the number of its row, or what a column says
     origin     the file or folder that instances were read from
     set_aside  what is in that file or folder and not among the instances, and why
+    decided    rows of that file or folder whose labels a person has decided on
     notes      what its reader would tell a person, a sentence each
     digest     a sha256 of what `x` was made from, where that is exact and `x` is not (texts of a table)
     """
@@ -58,6 +59,7 @@ class Data:
     ids: tuple[str, ...] | None = None
     origin: Origin | None = None
     set_aside: tuple[SetAside, ...] = ()
+    decided: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     digest: str | None = None
 

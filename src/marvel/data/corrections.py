@@ -4,7 +4,7 @@ id         of the instance, or
 row        of it in the source, where there is no column `id`
 given      the label it had; optional, and checked where it is there
 corrected  the label it gets
-action     "aside" leaves the instance out; optional
+action     "aside" leaves the instance out, "unreviewed" says that nobody looked at it; optional
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,8 @@ from marvel.data.origin import SetAside
 from marvel.data.tables import PARQUETS, TEXTS, open_table
 from marvel.errors import InvalidInput, UnknownName, amount
 
+UNREVIEWED = "unreviewed"
+"""The action of a label that was corrected without a look at it; all others a person has decided on."""
 HEADING = ("id", "row", "given", "corrected", "action")
 
 
@@ -31,6 +33,7 @@ class Correction:
     key: str
     given: str | None
     corrected: str | None
+    decided: bool
 
 
 def read_corrections(path: Path) -> tuple[str, list[Correction]]:
@@ -46,12 +49,14 @@ def read_corrections(path: Path) -> tuple[str, list[Correction]]:
     found = []
     for number, line in enumerate(table.to_pylist()):
         cells = {name: None if cell is None else unguarded(str(cell)) for name, cell in line.items()}
-        key, corrected, aside = cells[by], cells["corrected"] or None, cells.get("action") == "aside"
+        key, corrected, action = cells[by], cells["corrected"] or None, cells.get("action")
+        aside = action == "aside"
         if not key:
             raise InvalidInput(f"{path}, row {number} has no {by}")
         if corrected is None and not aside:
             raise InvalidInput(f"{path}, row {number} ({key}) says no label: fill in corrected, or action = aside")
-        found.append(Correction(key, cells.get("given") or None, None if aside else corrected))
+        given, corrected = cells.get("given") or None, None if aside else corrected
+        found.append(Correction(key, given, corrected, action != UNREVIEWED))
     return by, found
 
 
@@ -62,7 +67,7 @@ def correct(data: Data, path: Path) -> Data:
     _check(data, by, corrections, place, path)
     number = {name: label for label, name in enumerate(data.classes)}
     y, keep = data.y.clone(), torch.ones(len(data), dtype=torch.bool)
-    late = 0
+    rows, decided, late = _rows(data), [], 0
     for one in corrections:
         index = place.get(one.key)
         if index is None:  # set aside already
@@ -72,6 +77,7 @@ def correct(data: Data, path: Path) -> Data:
             keep[index] = False
         else:
             y[index] = number[one.corrected]
+            decided += [rows[index]] * one.decided
     changed = int((y != data.y)[keep].sum())
     left = np.flatnonzero(~keep.numpy())
     if len(left) == len(data):
@@ -83,7 +89,8 @@ def correct(data: Data, path: Path) -> Data:
         labels = amount(late, "label is", "labels are")
         note += f"; {labels} of instances that were set aside, to no effect: mend the data itself"
     aside = _aside(data, left.tolist(), path.name)
-    corrected = replace(data, y=y, set_aside=(*data.set_aside, *aside), notes=(*data.notes, note))
+    told = {"set_aside": (*data.set_aside, *aside), "decided": tuple(decided), "notes": (*data.notes, note)}
+    corrected = replace(data, y=y, **told)
     return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
 
 
@@ -114,20 +121,23 @@ def _check(data: Data, by: str, corrections: Sequence[Correction], place: Mappin
 
 
 def _places(data: Data, by: str) -> Mapping[str, int]:
-    """Id or row -> index; of a dataset without either, the index itself."""
+    """Id or row -> index."""
     if by == "id" and data.ids is not None:
         names = list(data.ids)
-    elif data.origin is not None:
-        names = [str(row) for row in data.origin.rows.tolist()]
     else:
-        names = [str(index) for index in range(len(data))]
+        names = [str(row) for row in _rows(data)]
     return {name: index for index, name in enumerate(names)}
 
 
 def _aside(data: Data, left: list[int], name: str) -> list[SetAside]:
     ids = data.ids or tuple(str(index) for index in range(len(data)))
-    rows = data.origin.rows.tolist() if data.origin is not None else range(len(data))
+    rows = _rows(data)
     return [SetAside(ids[index], left_out(name), rows[index]) for index in left]
+
+
+def _rows(data: Data) -> Sequence[int]:
+    """Of each instance the row in its source; of a dataset without one, the index itself."""
+    return range(len(data)) if data.origin is None else data.origin.rows.tolist()
 
 
 def left_out(name: str) -> str:

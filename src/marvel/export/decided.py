@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from marvel.data.corrections import left_out
+from marvel.data.corrections import UNREVIEWED, left_out
 from marvel.data.origin import Origin
 from marvel.errors import DataError, FolderError, InvalidInput
 from marvel.review.decisions import Decision, read_decisions
 from marvel.runs import RunFolder
 
 EARLIER = "earlier"
-"""The action of a label that was corrected before the run, by the corrections it began with."""
+"""The action of a label that a person has decided on before the run: the corrections it began with say so."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Decided:
     """Whether the run had corrections, so that its given labels differ from those of the source."""
     left: frozenset[int] = frozenset()
     """Rows that these corrections leave out."""
+    settled: frozenset[int] = frozenset()
+    """Rows that a person decided on before, by these corrections: only another decision moves them."""
     source: dict[int, str | None] = field(default_factory=dict)
     """What the rows are called in the source, of all that `label_of` was asked about."""
 
@@ -74,8 +76,9 @@ class Decided:
                     lines[row] = replace(lines[row], given=name or "")
                 elif row in self.left:
                     lines[row] = Line(self.ids[row], row, name or "", None, "aside")
-                elif before is not None and before != name:
-                    lines[row] = Line(self.ids[row], row, name or "", before, EARLIER)
+                elif before is not None and (before != name or row in self.settled):
+                    action = EARLIER if row in self.settled else UNREVIEWED
+                    lines[row] = Line(self.ids[row], row, name or "", before, action)
         return [lines[row] for row in sorted(lines)]
 
     def check_ids(self, ids: Sequence[str]) -> None:
@@ -108,7 +111,7 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
             f"{folder.path} had --corrections and --hold-out, and does not hold the corrected labels of what was held "
             "out: run again without --hold-out to export"
         )
-    origin, classes, set_aside = _source(folder, config)
+    origin, classes, set_aside, settled = _source(folder, config)
     columns = folder.instances()
     n = len(columns["index"])
     if accept_above is not None and not 0 <= accept_above <= 1:
@@ -132,8 +135,10 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     for index, row in enumerate(rows):
         if index in decisions:
             action, label = decisions[index].action, _chosen(decisions[index], given[index])
+        elif row in settled:
+            continue
         elif accepted[index] and suggested[index] != given[index] and 0 <= suggested[index] < len(classes):
-            action, label = "unreviewed", suggested[index]
+            action, label = UNREVIEWED, suggested[index]
         else:
             undecided += bool(flagged[index])
             continue
@@ -146,7 +151,8 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     reason = None if earlier is None else left_out(Path(earlier).name)
     left = frozenset(row for row, why in aside.items() if why == reason)
     named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
-    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, earlier is not None, left)
+    relabelled = earlier is not None
+    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, relabelled, left, settled)
 
 
 def _chosen(decision: Decision, given: int) -> int | None:
@@ -154,8 +160,10 @@ def _chosen(decision: Decision, given: int) -> int | None:
     return {"keep": given, "aside": None}.get(decision.action, decision.label)
 
 
-def _source(folder: RunFolder, config: dict[str, Any]) -> tuple[Origin, tuple[str, ...], list[dict[str, Any]]]:
-    """Where the data came from, the names of its classes, and what was never trained on."""
+def _source(
+    folder: RunFolder, config: dict[str, Any]
+) -> tuple[Origin, tuple[str, ...], list[dict[str, Any]], frozenset[int]]:
+    """Where the data came from, the names of its classes, what was never trained on, and rows that were decided on."""
     data = config.get("data")
     if not isinstance(data, dict) or not isinstance(config.get("config"), dict):
         raise FolderError(f"{folder.path} holds a config.json that is not of a run")
@@ -168,7 +176,8 @@ def _source(folder: RunFolder, config: dict[str, Any]) -> tuple[Origin, tuple[st
             f"the run in {folder.path} was on '{data.get('name')}', which did not come from a file or folder of yours"
         )
     try:
-        return Origin.of(data["origin"]), tuple(map(str, data["classes"])), list(data.get("set_aside", []))
+        classes, settled = tuple(map(str, data["classes"])), frozenset(data.get("decided", ()))
+        return Origin.of(data["origin"]), classes, list(data.get("set_aside", [])), settled
     except (DataError, KeyError, TypeError) as error:
         raise FolderError(f"{folder.path} holds a damaged config.json: {error}") from None
 
