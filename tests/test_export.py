@@ -257,8 +257,11 @@ def test_what_was_decided_in_the_first_round_is_not_accepted_away_in_the_second(
     done = export(folder, tmp_path / "out", accept_all=True)
     found = {row[0]: (row[3], row[4]) for row in lines(tmp_path / "out" / "corrections.csv")[1:]}
     assert found == {
-        **{"i1": ("dog", "earlier"), "i7": ("dog", "earlier"), "i11": ("dog", "keep")},
-        **{"i3": ("cat", "unreviewed"), "i9": ("cat", "unreviewed")},
+        "i1": ("dog", "earlier"),
+        "i7": ("dog", "earlier"),
+        "i11": ("dog", "keep"),
+        "i3": ("cat", "unreviewed"),
+        "i9": ("cat", "unreviewed"),
     }
     assert (done.undecided, done.unreviewed) == (0, 2)
     # A third round knows them too, and that nobody looked at the others.

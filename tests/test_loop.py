@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from marvel import CE, FolderError, Indexed, InvalidInput, Marvel, keep_ledger, save_run
+from marvel.cli import main
 from marvel.data import Data, load
 from marvel.export import export
 from marvel.loop.dataset import read_own
@@ -64,6 +65,13 @@ def issues_of(folder: Path) -> list[dict[str, str]]:
 
 
 # ------------------------------------------------------------ what is written
+
+
+def test_train_has_nothing_to_go_on_with(criterion: Method, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_run(tmp_path / "run", criterion, TensorDataset(X, Y), classes=NAMES)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--out", str(tmp_path / "run"), "--resume"])
+    assert stopped.value.code == 2 and "is of a loop of your own (save_run)" in capsys.readouterr().err
 
 
 def test_the_folder_says_what_the_criterion_knows(criterion: Method, tmp_path: Path) -> None:

@@ -99,6 +99,12 @@ def _tracked(names: Sequence[str], folder: Path, settings: "Config") -> "Iterato
         yield watching(*trackers)
 
 
+def _of_own_loop(config: dict[str, Any]) -> bool:
+    data = config.get("data")
+    origin = data.get("origin") if isinstance(data, dict) else None
+    return isinstance(origin, dict) and origin.get("kind") == "kept"
+
+
 def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tuple[Config, Path]":
     """The settings, from the run that goes on, then the file, then the flags; and the folder."""
     from marvel.config import Config, config_from, read_config
@@ -110,6 +116,8 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
     file, out = flags.pop("--config", None), flags.pop("--out", None)
     layers: list[dict[str, Any]] = []
     if resume and out is not None and (before := ask_first(lambda: RunFolder(out).config)) is not None:
+        if _of_own_loop(before):
+            raise FolderError(f"{out} is of a loop of your own (save_run), and has nothing to go on with")
         layers.append(before["config"])
     if file is not None:
         layers.append(read_config(file))

@@ -89,8 +89,9 @@ def correct(data: Data, path: Path) -> Data:
         labels = amount(late, "label is", "labels are")
         note += f"; {labels} of instances that were set aside, to no effect: mend the data itself"
     aside = _aside(data, left.tolist(), path.name)
-    told = {"set_aside": (*data.set_aside, *aside), "decided": tuple(decided), "notes": (*data.notes, note)}
-    corrected = replace(data, y=y, **told)
+    corrected = replace(
+        data, y=y, set_aside=(*data.set_aside, *aside), decided=tuple(decided), notes=(*data.notes, note)
+    )
     return corrected if not len(left) else corrected.take(keep.nonzero().squeeze(1))
 
 
