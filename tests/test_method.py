@@ -567,6 +567,14 @@ def test_a_loop_that_never_says_an_index_is_told_so() -> None:
     criterion(z, y)  # once is enough
 
 
+def test_what_was_flagged_on_a_device_is_raised_by_step() -> None:
+    """There no value can be looked at inside an epoch, and bad ones are counted instead."""
+    method = Marvel(10, 3)
+    method.faults.copy_(torch.tensor([1, 2]))
+    with pytest.raises(InvalidInput, match=r"^epoch 1 had 1 label outside 0\.\.2 and 2 indices outside 0\.\.9$"):
+        method.step()
+
+
 def test_a_larger_evaluation_without_an_index_is_no_mistake() -> None:
     """No warning, which would be an error here."""
     criterion, (z, y) = Marvel(n=2, classes=3), batch(0, 6)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marvel.data.corrections import HEADING
+from marvel.data.corrections import HEADING, UNREVIEWED
 from marvel.data.csv_text import guarded, line_of
 from marvel.data.images import Watch
 from marvel.export.arrays import write_arrays
@@ -97,7 +97,7 @@ def export(
         sum(one.corrected not in (None, one.given) for one in what.lines),
         len(what.aside),
         what.undecided,
-        sum(one.action == "unreviewed" for one in what.lines),
+        sum(one.action == UNREVIEWED for one in what.lines),
         written.label,
         written.renamed,
         written.elsewhere,
