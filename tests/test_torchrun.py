@@ -72,6 +72,7 @@ def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeyp
     monkeypatch.setitem(METHODS, "staged", many.Staged)
     monkeypatch.setitem(METHODS, "apart", many.Apart)
     monkeypatch.setitem(networks.NETWORKS, "smooth", many.smooth)
+    monkeypatch.setattr(many.marvel_semi, "FEWEST", many.N)
     data = many.images()
     # A run that two processes begin, one carries on, and four finish.
     launch(2, tmp_path, resume_to=2)
@@ -100,6 +101,7 @@ def test_many_processes_are_one(worlds: tuple[int, ...], tmp_path: Path, monkeyp
     # What was compared is worth comparing.
     assert alone["marvel"]["removed"].any() and not alone["marvel"]["removed"].all()
     assert len(set(alone["marvel+"]["method.weight"].tolist())) > 2
+    assert all(alone[way]["removed"].any() for way in many.SEMI) and alone[many.SEMI[0]]["method.below"] != 0
     assert alone["staged"]["method.before"].any()
     assert many.own_loop_of_one(worlds[-1])["criterion.removed_at"].any()
 
