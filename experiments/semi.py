@@ -1,6 +1,6 @@
 """marvel-semi, where removed instances are learnt from under a teacher's guesses: beyond the paper.
 
-    marvel bench semi --seeds 0                      about 3.7 hours of one H200
+    marvel bench semi --seeds 0                      about 3.8 hours of one H200
     marvel report semi
 
 CIFAR-10 and ResNet-18, 115 epochs, Nesterov's momentum, weight decay 5e-4, a cosine that ends at 0. One setting of

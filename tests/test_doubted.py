@@ -50,7 +50,7 @@ def test_the_table_is_of_first_seeds_with_nothing_set_by_hand() -> None:
         "options": {"warmup": "auto"},
     }
     record = {"config": told, "chosen": {"zero": -1.75}, "histograms": {"50": KEPT}}
-    others = [{"options": {"zero": 0.0}}, {"method": "marvel"}, {"seed": 1}]
+    others = [{"options": {"zero": 0.0}}, {"options": {"warmup": 45}}, {"method": "marvel"}, {"seed": 1}]
     shown = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), record]).splitlines()
     assert len(shown) == 2 + 3
     assert shown[3] == "| cifar10, symmetric 20%, resnet18, 115 epochs | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marvel.report.cells import Record
+from marvel.report.cells import Record, untouched
 from marvel.report.sheet import markdown_table
 from marvel.report.words import NOTHING
 
@@ -21,11 +21,7 @@ def doubted(records: Sequence[Record]) -> str:
     rows: list[list[str]] = []
     for record in sorted(records, key=lambda record: record["config"]["seed"]):
         config = record["config"]
-        if (
-            config["method"] != "marvel-semi"
-            or set(config["options"]) - {"warmup"}
-            or EPOCH not in record["histograms"]
-        ):
+        if config["method"] != "marvel-semi" or not untouched(config) or EPOCH not in record["histograms"]:
             continue
         noise = f", {config['noise']} {config['rate']:.0%}" if config["rate"] else ""
         place = f"{config['data']}{noise}, {config['network']}, {config['epochs']} epochs"
