@@ -479,10 +479,14 @@ def test_the_learning_rate_rises_with_the_ramp_once_the_warm_up_is_over() -> Non
         (100, [0.5] * 80, 25),
         (120, [0.5] * 80, 30),
         (300, [0.5] * 80, 30),
+        (240, [k**0.8 / 60 for k in range(80)], 60),
+        (240, [k**0.8 / 60 if k < 40 else 0.32 + (k - 40) / 50 for k in range(80)], 43),
+        (240, [(k / 80) ** 2 for k in range(80)], 30),
     ],
 )
 def test_the_warm_up_ends_within_its_bounds(epochs: int, accuracy: list[float], end: int) -> None:
-    """After a twelfth at the earliest, a quarter or 30 epochs at the latest, else where it levels off."""
+    """After a twelfth at the earliest and a quarter at the latest, else where it levels off, or after 30 epochs where
+    it does not slow down."""
     criterion = MarvelSemi(1000, 2, epochs=epochs)
     for share in accuracy:
         right = torch.arange(1000) < 1000 * share

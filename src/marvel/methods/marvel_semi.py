@@ -27,7 +27,8 @@ every instance is drawn alike, under its label or under its guess. The learning 
 where much of what is learnt may be wrong, and comes to its own with r.
 
 One setting is for all noise. The warm-up ends where the share of positive margins stops rising fast (as in `marvel`),
-within a twelfth to a quarter of the epochs, 30 at most; `over` follows from how many are kept, and z, below which
+within a twelfth to a quarter of the epochs; after 30 also where it rises no more slowly than it did on the whole, since
+what is learnt slows down and what is memorised does not. `over` follows from how many are kept, and z, below which
 labels are doubted, from the margins; the rest is fixed. The labels of kept instances lean towards the guesses: a wrong
 one among them is memorised later, and where label and guess agree it changes nothing.
 
@@ -82,6 +83,8 @@ LEAST = 1 / 3
 SETTLING = 5
 """Epochs over which the average's reach grows to its span; and after the warm-up, until its margins count."""
 
+LONG = 30
+"""Epochs from which on the warm-up lasts only as long as it slows down."""
 FEWEST = 1000
 """How many margins must be there to read off them where labels are doubted."""
 
@@ -203,8 +206,7 @@ class MarvelSemi(Marvel):
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
         self.auto_zero, self.doubt = zero == "auto" and n >= FEWEST, doubt
-        usual = min(epochs or 100, 120)
-        self.bounds = max(1, round(usual / 12)), max(1, round(usual / 4))
+        self.bounds = tuple(max(1, round((epochs or 100) / part)) for part in (12, 4))
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("back_at", torch.zeros(n, dtype=torch.int16))
@@ -345,11 +347,14 @@ class MarvelSemi(Marvel):
         self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
+        before, window = self.curve[-1], len(self.curve) - 1
         super().look_for_plateau(seen)
+        start, now = self.curve[:2]
+        memorises = (now - before) / window >= (now - start) / (self.epoch - 1) if self.epoch >= LONG else False
         first, last = self.bounds
         if self.epoch < first:
             self.warm.fill_(NEVER)
-        elif self.epoch >= last:
+        elif self.epoch >= last or memorises:
             self.warm.fill_(self.epoch)
 
     @property
