@@ -51,6 +51,14 @@ def test_the_table_is_of_first_seeds_with_nothing_set_by_hand() -> None:
     }
     record = {"config": told, "chosen": {"zero": -1.75}, "histograms": {"50": KEPT}}
     others = [{"options": {"zero": 0.0}}, {"options": {"warmup": 45}}, {"method": "marvel"}, {"seed": 1}]
-    shown = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), record]).splitlines()
+    warming = {**record, "config": told | {"epochs": 200}, "chosen": {"warmup": 50, "zero": -0.02}}
+    found = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), warming, record])
+    shown = found.splitlines()
     assert len(shown) == 2 + 3
     assert shown[3] == "| cifar10, symmetric 20%, resnet18, 115 epochs | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"
+
+
+def test_a_place_just_below_nought_is_written_without_a_sign() -> None:
+    config = {"data": "d", "noise": "none", "rate": 0, "method": "marvel-semi", "network": "n", "epochs": 9, "seed": 0}
+    record = {"config": config | {"options": {}}, "chosen": {"zero": -0.02}, "histograms": {"50": KEPT}}
+    assert doubted([record]).splitlines()[2].startswith("| d, n, 9 epochs | 0.0 |")

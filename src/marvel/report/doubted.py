@@ -17,11 +17,13 @@ NEAR = 0.25
 
 def doubted(records: Sequence[Record]) -> str:
     """Rows for each setting run with nothing set by hand, of its first seed: how many margins lie at -u, and how many
-    such labels are wrong."""
+    such labels are wrong. Not of runs whose warm-up was going on, in which no label is doubted yet."""
     rows: list[list[str]] = []
     for record in sorted(records, key=lambda record: record["config"]["seed"]):
         config = record["config"]
         if config["method"] != "marvel-semi" or not untouched(config) or EPOCH not in record["histograms"]:
+            continue
+        if record["chosen"].get("warmup", 0) >= int(EPOCH):
             continue
         noise = f", {config['noise']} {config['rate']:.0%}" if config["rate"] else ""
         place = f"{config['data']}{noise}, {config['network']}, {config['epochs']} epochs"
@@ -30,7 +32,7 @@ def doubted(records: Sequence[Record]) -> str:
         zero = record["chosen"].get("zero")
         for u in AT:
             share, read, true = beside(record["histograms"][EPOCH], u)
-            z = NOTHING if zero is None else f"{zero:.1f}"
+            z = NOTHING if zero is None else f"{round(zero, 1) + 0.0:.1f}"  # not -0.0
             said = [f"{100 * read:.0f}", NOTHING if true is None else f"{100 * true:.0f}"]
             rows.append([place, z, f"{u:g}", f"{share:.2f}", f"{math.exp(-u):.2f}", *said])
     headings = ["labels", "z at the end", "u", "margins at -u, for one at u", "if all labels were right"]
