@@ -158,6 +158,54 @@ def test_a_history_of_leaving_and_returning(
         assert criterion.used.tolist() == pytest.approx([1 if one else guessed for one in kept])
 
 
+def late_start(history: list[list[float]], first: int, zero: float) -> int:
+    """The epoch removal begins with, from all margins: two epochs after `first` at the earliest, and then as soon as
+    those that lay below zero in `first` lie no lower, on average, than two epochs before."""
+    suspects = [i for i, own in enumerate(history) if own[first - 1] < zero]
+    epochs = len(history[0])
+    for epoch in range(first + 2, epochs):
+        now, before = ([history[i][e - 1] for i in suspects] for e in (epoch, epoch - 2))
+        if not suspects or sum(now) / len(now) >= sum(before) / len(before):
+            return epoch
+    return epochs
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([-4.0, -2.0, -1.0, -0.5, 1.0]), min_size=9, max_size=9), min_size=1, max_size=6),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_late_removal_begins_as_what_is_doubted_sinks_no_more(
+    history: list[list[float]], warm: int, wait: int, count: bool
+) -> None:
+    options: dict[str, Any] = {"back": None, "count_warmup": count, "zero": 0.0, "late": True}
+    criterion = MarvelSemi(len(history), CLASSES, 9, warmup=warm, wait=wait, **options)
+    first = max(1, warm) if count else warm + 1
+    begins = late_start(history, first, 0.0)
+    wanted = [0] * len(history)
+    for epoch in range(1, 10):
+        hear(criterion, [own[epoch - 1] for own in history])
+        for i, own in enumerate(history):
+            last = own[0 if count else warm : epoch][-wait:]
+            if not wanted[i] and epoch >= begins and len(last) == wait and max(last) < 0:
+                wanted[i] = epoch
+        assert criterion.removed_at.tolist() == wanted, epoch
+
+
+def test_late_removal_waits_for_the_teacher_to_settle_and_where_nothing_is_doubted_for_two_epochs_more() -> None:
+    """With z read off the margins: what is memorised rises from the ninth epoch on."""
+    right, wrong = torch.linspace(1, 6, 900), torch.linspace(-6, -4, 100)
+    for doubted, begins in ((True, 9), (False, 1 + SETTLING + 2)):
+        criterion = MarvelSemi(1000, 2, 40, warmup=1, wait=1, late=True)
+        for epoch in range(1, begins + 1):
+            assert not criterion.begun and not criterion.removed.any()
+            moved = wrong - 0.1 * min(epoch, 8) + 0.3 * max(0, epoch - 8) if doubted else -wrong
+            hear(criterion, torch.cat([right, moved]))
+        assert criterion.begun and criterion.removed[900:].all() == doubted
+
+
 def test_nothing_is_removed_where_it_shall_not_be() -> None:
     criterion = MarvelSemi(4, CLASSES, warmup=1, wait=1, removal=False)
     for _ in range(4):
@@ -732,9 +780,9 @@ def test_the_teacher_is_an_average_with_statistics_of_its_own() -> None:
     assert norms and not any(torch.equal(own[name], other[name]) for name in norms)
 
 
-@pytest.mark.parametrize("n", [N, FEWEST])
-def test_an_interrupted_run_goes_on_bit_for_bit(n: int, tmp_path: Any) -> None:
-    asked = config("marvel-semi", 9, warmup=1, wait=1, back=1, ramp=2)
+@pytest.mark.parametrize(("n", "options"), [(N, {}), (FEWEST, {}), (N, {"late": True})])
+def test_an_interrupted_run_goes_on_bit_for_bit(n: int, options: dict[str, Any], tmp_path: Any) -> None:
+    asked = config("marvel-semi", 9, warmup=1, wait=1, back=1, ramp=2, **options)
     whole = train(asked, tmp_path / "whole", data=blobs(n))
     interrupted = Run(asked, tmp_path / "cut", data=blobs(n)).steps()
     for shown in interrupted:

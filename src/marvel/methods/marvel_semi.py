@@ -47,6 +47,10 @@ thousand too little can be read, and it is 0. Nothing moves in the first epochs 
 teacher surer than it is right. That two classes are in question holds for a teacher that has learnt much: one that is
 unsure among many contradicts right labels more often than this says.
 
+Removal keeps wrong labels from being memorised, and until they are it need not begin. As long as the teacher gets
+better, the margins of labels that it contradicts sink; as those are memorised, they rise. With `late` nothing moves
+while the mean margin of the labels that were doubted first is lower than two epochs before, nor until the last epoch.
+
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
 - The average reaches back over `span` epochs, which a decay of 0.998 does on CIFAR-10; on a thousand instances that
@@ -135,6 +139,7 @@ class MarvelSemi(Marvel):
     `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
     `zero` is "auto" it begins five epochs after it all the same.
+    `late`: it begins no sooner than what is doubted then begins to be memorised, or with the last epoch.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -146,6 +151,8 @@ class MarvelSemi(Marvel):
     guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
     favoured: Tensor  # (n,) the class it favours but for the given one
     back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
+    suspect: Tensor  # (n,) whose label was doubted as margins began to count
+    depths: Tensor  # (2,) the mean margin of the suspects, of the last epoch and of the one before
     prior: Tensor  # (classes,) pi
     share: Tensor  # (classes,) s
     predicted: Tensor  # (classes,) this epoch's predictions, summed
@@ -178,6 +185,7 @@ class MarvelSemi(Marvel):
         gentle: float = 0.02,
         zero: float | str = "auto",
         doubt: float = 1.0,
+        late: bool = False,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
@@ -205,7 +213,7 @@ class MarvelSemi(Marvel):
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
-        self.auto_zero, self.doubt = zero == "auto" and n >= FEWEST, doubt
+        self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late
         self.bounds = tuple(max(1, round((epochs or 100) / part)) for part in (12, 4))
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
@@ -218,6 +226,9 @@ class MarvelSemi(Marvel):
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
+        self.remember("suspect", torch.zeros(n, dtype=torch.bool))
+        self.remember("depths", torch.full((2,), torch.nan))
+        self.remember("begun", torch.tensor(False))
 
     # ------------------------------------------------------------ an epoch
 
@@ -331,13 +342,27 @@ class MarvelSemi(Marvel):
         against = torch.where(self.removed, seen.margin > self.below, seen.margin < self.below)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
-        moves = seen.mask & (self.epoch >= self.warm + SETTLING * self.auto_zero)
+        self.look_whether_to_begin(seen, against)
+        moves = seen.mask & self.begun
         leaves = moves & ~self.removed & (streak >= self.wait)
         returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
         self.streak = torch.where(leaves | returns, 0, streak)
+
+    def look_whether_to_begin(self, seen: Seen, against: Tensor) -> None:
+        """Removal begins as margins count; with `late`, as those of the first suspects sink no more, or at the end."""
+        first = int(self.warm) + max(SETTLING * self.auto_zero, not self.count_warmup)
+        since = self.epoch - max(1, first)
+        if since < 0 or self.begun:
+            return
+        if since == 0:
+            self.suspect = against & seen.mask
+        depth = seen.margin[self.suspect & seen.mask].mean()
+        sinks = since < 2 or bool(depth < self.depths[1])
+        self.depths = torch.stack([depth, self.depths[0]])
+        self.begun.fill_(not self.late or not sinks or self.epoch == self.epochs)
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
