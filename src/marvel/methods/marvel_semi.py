@@ -49,7 +49,8 @@ unsure among many contradicts right labels more often than this says.
 
 Removal keeps wrong labels from being memorised, and until they are it need not begin. As long as the teacher gets
 better, the margins of labels that it contradicts sink; as those are memorised, they rise. With `late` nothing moves
-while the mean margin of the labels that were doubted first is lower than two epochs before, nor until the last epoch.
+until the mean margin of the labels that were doubted first is no lower than two epochs earlier, or the last epoch has
+come.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
