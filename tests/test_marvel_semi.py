@@ -158,52 +158,54 @@ def test_a_history_of_leaving_and_returning(
         assert criterion.used.tolist() == pytest.approx([1 if one else guessed for one in kept])
 
 
-def late_start(history: list[list[float]], first: int, zero: float) -> int:
-    """The epoch removal begins with, from all margins: two epochs after `first` at the earliest, and then as soon as
-    those that lay below zero in `first` lie no lower, on average, than two epochs before."""
-    suspects = [i for i, own in enumerate(history) if own[first - 1] < zero]
-    epochs = len(history[0])
-    for epoch in range(first + 2, epochs):
-        now, before = ([history[i][e - 1] for i in suspects] for e in (epoch, epoch - 2))
-        if not suspects or sum(now) / len(now) >= sum(before) / len(before):
-            return epoch
-    return epochs
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.lists(st.sampled_from([-4.0, -2.0, -1.0, -0.5, 1.0]), min_size=9, max_size=9), min_size=1, max_size=6),
-    st.integers(0, 3),
-    st.integers(1, 3),
-    st.booleans(),
-)
-def test_late_removal_begins_as_what_is_doubted_sinks_no_more(
-    history: list[list[float]], warm: int, wait: int, count: bool
+@pytest.mark.parametrize(("by_heart", "sooner"), [(0.0, False), (2.0, True)])
+@pytest.mark.parametrize(("n", "warm", "count"), [(300, 2, False), (300, 2, True), (300, 0, True), (FEWEST, 2, False)])
+def test_late_removal_begins_as_labels_are_memorised(
+    by_heart: float, sooner: bool, n: int, warm: int, count: bool
 ) -> None:
-    options: dict[str, Any] = {"back": None, "count_warmup": count, "zero": 0.0, "late": True}
-    criterion = MarvelSemi(len(history), CLASSES, 9, warmup=warm, wait=wait, **options)
+    """Against guesses and shares counted one by one: from the ninth epoch on learnt labels are said more and more, or
+    are not."""
+    epochs, g = 12, torch.Generator().manual_seed(0)
+    options: dict[str, Any] = {"warmup": warm, "wait": 1, "back": None, "count_warmup": count, "late": True}
+    criterion = MarvelSemi(n, CLASSES, epochs, **options)
+    watched = criterion.watched.tolist()
+    assert sum(watched) == n // 10
     first = max(1, warm) if count else warm + 1
-    begins = late_start(history, first, 0.0)
-    wanted = [0] * len(history)
-    for epoch in range(1, 10):
-        hear(criterion, [own[epoch - 1] for own in history])
-        for i, own in enumerate(history):
-            last = own[0 if count else warm : epoch][-wait:]
-            if not wanted[i] and epoch >= begins and len(last) == wait and max(last) < 0:
-                wanted[i] = epoch
-        assert criterion.removed_at.tolist() == wanted, epoch
+    first = first if n < FEWEST else warm + SETTLING
+    leaning, guess, begun = torch.randn(n, CLASSES, generator=g), [[0.0] * CLASSES] * n, 0
+    for epoch in range(1, epochs + 1):
+        says = 3 * leaning + 0.5 * torch.randn(n, CLASSES, generator=g)
+        says[:, 0] += torch.where(criterion.watched, 1.0, by_heart * max(0, epoch - 8))
+        hear(criterion, margins(says, torch.zeros(n, dtype=torch.long))[0], says)
+        p = says.double().softmax(1).tolist()
+        guess = [
+            q if epoch == 1 else [(a + b) / 2 for a, b in zip(q, old, strict=True)]
+            for q, old in zip(p, guess, strict=True)
+        ]
+        against = [max(q[1:]) > q[0] for q in guess]
+        learnt, others = (
+            [one for one, w in zip(against, watched, strict=True) if w == which] for which in (False, True)
+        )
+        fewer = sum(learnt) / len(learnt) < 0.96 * sum(others) / len(others)
+        if not begun and epoch >= first and (fewer or epoch == epochs):
+            begun = epoch
+        assert bool(criterion.begun) == bool(begun) == criterion.removed.any(), epoch
+    assert (8 < begun < epochs) if sooner else begun == epochs
 
 
-def test_late_removal_waits_for_the_teacher_to_settle_and_where_nothing_is_doubted_for_two_epochs_more() -> None:
-    """With z read off the margins: what is memorised rises from the ninth epoch on."""
-    right, wrong = torch.linspace(1, 6, 900), torch.linspace(-6, -4, 100)
-    for doubted, begins in ((True, 9), (False, 1 + SETTLING + 2)):
-        criterion = MarvelSemi(1000, 2, 40, warmup=1, wait=1, late=True)
-        for epoch in range(1, begins + 1):
-            assert not criterion.begun and not criterion.removed.any()
-            moved = wrong - 0.1 * min(epoch, 8) + 0.3 * max(0, epoch - 8) if doubted else -wrong
-            hear(criterion, torch.cat([right, moved]))
-        assert criterion.begun and criterion.removed[900:].all() == doubted
+def test_what_is_watched_is_not_learnt_until_removal_begins() -> None:
+    criterion = MarvelSemi(200, CLASSES, 9, warmup=0, wait=1, late=True)
+    watched = set(criterion.watched.nonzero().flatten().tolist())
+
+    def learnt() -> set[int]:
+        steps = criterion.draws(torch.Generator().manual_seed(0), 20)
+        return {i for step in steps for i in step[1].tolist()}
+
+    assert learnt() == set(range(200)) - watched
+    criterion.begun.fill_(True)
+    assert learnt() == set(range(200))
+    assert not MarvelSemi(200, CLASSES, 9).watched.any()
+    assert int(MarvelSemi(60_000, 2, 9, late=True).watched.sum()) == 5000
 
 
 def test_nothing_is_removed_where_it_shall_not_be() -> None:

@@ -47,10 +47,13 @@ thousand too little can be read, and it is 0. Nothing moves in the first epochs 
 teacher surer than it is right. That two classes are in question holds for a teacher that has learnt much: one that is
 unsure among many contradicts right labels more often than this says.
 
-Removal keeps wrong labels from being memorised, and until they are it need not begin. As long as the teacher gets
-better, the margins of labels that it contradicts sink; as those are memorised, they rise. With `late` nothing moves
-until the mean margin of the labels that were doubted first is no lower than two epochs earlier, or the last epoch has
-come.
+Removal keeps wrong labels from being memorised, and need not begin before they are. With `late` a tenth of the
+instances, 5,000 at most, is not drawn until it begins. What is not learnt is not memorised: as long as learnt labels
+are contradicted by their guesses as often as those, none is. Removal begins with
+
+    share of the learnt labels that are contradicted < 0.96 share of the others
+
+or in the last epoch, where it is the ledger's alone. A network that memorises nothing learns from all labels.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
@@ -92,6 +95,9 @@ LONG = 30
 """Epochs from which on the warm-up lasts only as long as it slows down."""
 FEWEST = 1000
 """How many margins must be there to read off them where labels are doubted."""
+MOST, SELDOM = 5000, 0.96
+"""How many instances are watched, at most; and below how many times as often learnt labels are contradicted as theirs,
+labels are memorised."""
 
 
 def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) -> Tensor:
@@ -140,7 +146,7 @@ class MarvelSemi(Marvel):
     `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
     `zero` is "auto" it begins five epochs after it all the same.
-    `late`: it begins no sooner than what is doubted then begins to be memorised, or with the last epoch.
+    `late`: it begins no sooner than labels are memorised.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -152,8 +158,7 @@ class MarvelSemi(Marvel):
     guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
     favoured: Tensor  # (n,) the class it favours but for the given one
     back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
-    suspect: Tensor  # (n,) whose label was doubted as margins began to count
-    depths: Tensor  # (2,) the mean margin of the suspects, of the last epoch and of the one before
+    watched: Tensor  # (n,) what is not learnt until removal begins
     prior: Tensor  # (classes,) pi
     share: Tensor  # (classes,) s
     predicted: Tensor  # (classes,) this epoch's predictions, summed
@@ -227,9 +232,10 @@ class MarvelSemi(Marvel):
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
-        self.remember("suspect", torch.zeros(n, dtype=torch.bool))
-        self.remember("depths", torch.full((2,), torch.nan))
         self.remember("begun", torch.tensor(False))
+        self.remember("watched", torch.zeros(n, dtype=torch.bool))
+        if late:
+            self.watched[torch.randperm(n, generator=torch.Generator().manual_seed(0))[: min(n // 10, MOST)]] = True
 
     # ------------------------------------------------------------ an epoch
 
@@ -343,7 +349,7 @@ class MarvelSemi(Marvel):
         against = torch.where(self.removed, seen.margin > self.below, seen.margin < self.below)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
-        self.look_whether_to_begin(seen, against)
+        self.look_whether_to_begin()
         moves = seen.mask & self.begun
         leaves = moves & ~self.removed & (streak >= self.wait)
         returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
@@ -352,18 +358,18 @@ class MarvelSemi(Marvel):
         self.back_at = torch.where(returns, self.epoch, self.back_at)
         self.streak = torch.where(leaves | returns, 0, streak)
 
-    def look_whether_to_begin(self, seen: Seen, against: Tensor) -> None:
-        """Removal begins as margins count; with `late`, as those of the first suspects sink no more, or at the end."""
+    def look_whether_to_begin(self) -> None:
+        """Removal begins as margins count; with `late`, as labels are memorised."""
         first = int(self.warm) + max(SETTLING * self.auto_zero, not self.count_warmup)
-        since = self.epoch - max(1, first)
-        if since < 0 or self.begun:
-            return
-        if since == 0:
-            self.suspect = against & seen.mask
-        depth = seen.margin[self.suspect & seen.mask].mean()
-        sinks = since < 2 or bool(depth < self.depths[1])
-        self.depths = torch.stack([depth, self.depths[0]])
-        self.begun.fill_(not self.late or not sinks or self.epoch == self.epochs)
+        if self.epoch >= first and not self.begun:
+            self.begun.fill_(not self.late or self.memorises or self.epoch == self.epochs)
+
+    @property
+    def memorises(self) -> bool:
+        """Whether learnt labels are contradicted more seldom than those that are watched."""
+        contradicted = (self.suggested >= 0).float()
+        learnt, watched = contradicted[~self.watched].mean(), contradicted[self.watched].mean()
+        return bool(learnt < SELDOM * watched)
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
@@ -399,7 +405,8 @@ class MarvelSemi(Marvel):
     @property
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
-        return torch.where(self.removed, self.trust * self.weight, self.weight)
+        used = torch.where(self.removed, self.trust * self.weight, self.weight)
+        return torch.where(self.watched & ~self.begun, 0, used) if self.late else used
 
     @property
     def returned_at(self) -> Tensor:
