@@ -189,7 +189,8 @@ def test_late_removal_begins_as_labels_are_memorised(
         fewer = sum(learnt) / len(learnt) < 0.96 * sum(others) / len(others)
         if not begun and epoch >= first and (fewer or epoch == epochs):
             begun = epoch
-        assert bool(criterion.begun) == bool(begun) == criterion.removed.any(), epoch
+        assert int(criterion.began) == criterion.chosen.get("removal_from", 0) == begun, epoch
+        assert criterion.removed.any() == bool(begun)
     assert (8 < begun < epochs) if sooner else begun == epochs
 
 
@@ -202,7 +203,7 @@ def test_what_is_watched_is_not_learnt_until_removal_begins() -> None:
         return {i for step in steps for i in step[1].tolist()}
 
     assert learnt() == set(range(200)) - watched
-    criterion.begun.fill_(True)
+    criterion.began.fill_(3)
     assert learnt() == set(range(200))
     assert not MarvelSemi(200, CLASSES, 9).watched.any()
     assert int(MarvelSemi(60_000, 2, 9, late=True).watched.sum()) == 5000

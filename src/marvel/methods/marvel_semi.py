@@ -158,6 +158,7 @@ class MarvelSemi(Marvel):
     guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
     favoured: Tensor  # (n,) the class it favours but for the given one
     back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
+    began: Tensor  # 0-d, the epoch removal began with; 0: not yet
     watched: Tensor  # (n,) what is not learnt until removal begins
     prior: Tensor  # (classes,) pi
     share: Tensor  # (classes,) s
@@ -232,7 +233,7 @@ class MarvelSemi(Marvel):
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
-        self.remember("begun", torch.tensor(False))
+        self.remember("began", torch.tensor(0))
         self.remember("watched", torch.zeros(n, dtype=torch.bool))
         if late:
             self.watched[torch.randperm(n, generator=torch.Generator().manual_seed(0))[: min(n // 10, MOST)]] = True
@@ -350,7 +351,7 @@ class MarvelSemi(Marvel):
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
         streak = torch.where(seen.mask, streak, self.streak)
         self.look_whether_to_begin()
-        moves = seen.mask & self.begun
+        moves = seen.mask & (self.began > 0)
         leaves = moves & ~self.removed & (streak >= self.wait)
         returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
@@ -361,8 +362,10 @@ class MarvelSemi(Marvel):
     def look_whether_to_begin(self) -> None:
         """Removal begins as margins count; with `late`, as labels are memorised."""
         first = int(self.warm) + max(SETTLING * self.auto_zero, not self.count_warmup)
-        if self.epoch >= first and not self.begun:
-            self.begun.fill_(not self.late or self.memorises or self.epoch == self.epochs)
+        if self.epoch < first or self.began:
+            return
+        if not self.late or self.memorises or self.epoch == self.epochs:
+            self.began.fill_(self.epoch)
 
     @property
     def memorises(self) -> bool:
@@ -406,7 +409,7 @@ class MarvelSemi(Marvel):
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
         used = torch.where(self.removed, self.trust * self.weight, self.weight)
-        return torch.where(self.watched & ~self.begun, 0, used) if self.late else used
+        return torch.where(self.watched & (self.began == 0), 0, used) if self.late else used
 
     @property
     def returned_at(self) -> Tensor:
@@ -426,4 +429,6 @@ class MarvelSemi(Marvel):
         found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
         if self.removal and self.auto_zero and self.below.isfinite() and self.epoch > self.warm + SETTLING:
             found["zero"] = round(float(self.below), 4) + 0.0  # not -0.0
+        if self.late and self.began:
+            found["removal_from"] = int(self.began)
         return super().chosen | found
