@@ -158,14 +158,13 @@ def test_a_history_of_leaving_and_returning(
         assert criterion.used.tolist() == pytest.approx([1 if one else guessed for one in kept])
 
 
-@pytest.mark.parametrize(("by_heart", "sooner"), [(0.0, False), (2.0, True)])
+@pytest.mark.parametrize(("by_heart", "after", "when"), [(0.0, 0, "last"), (0.05, 8, "between"), (2.0, 0, "first")])
 @pytest.mark.parametrize(("n", "warm", "count"), [(300, 2, False), (300, 2, True), (300, 0, True), (FEWEST, 2, False)])
 def test_late_removal_begins_as_labels_are_memorised(
-    by_heart: float, sooner: bool, n: int, warm: int, count: bool
+    by_heart: float, after: int, when: str, n: int, warm: int, count: bool
 ) -> None:
-    """Against guesses and shares counted one by one: from the ninth epoch on learnt labels are said more and more, or
-    are not."""
-    epochs, g = 12, torch.Generator().manual_seed(0)
+    """Against guesses and shares counted one by one: after some epochs, learnt labels are said more and more."""
+    epochs, g = 40, torch.Generator().manual_seed(0)
     options: dict[str, Any] = {"warmup": warm, "wait": 1, "back": None, "count_warmup": count, "late": True}
     criterion = MarvelSemi(n, CLASSES, epochs, **options)
     watched = criterion.watched.tolist()
@@ -175,7 +174,7 @@ def test_late_removal_begins_as_labels_are_memorised(
     leaning, guess, begun = torch.randn(n, CLASSES, generator=g), [[0.0] * CLASSES] * n, 0
     for epoch in range(1, epochs + 1):
         says = 3 * leaning + 0.5 * torch.randn(n, CLASSES, generator=g)
-        says[:, 0] += torch.where(criterion.watched, 1.0, by_heart * max(0, epoch - 8))
+        says[:, 0] += torch.where(criterion.watched, 1.0, by_heart * max(0, epoch - after))
         hear(criterion, margins(says, torch.zeros(n, dtype=torch.long))[0], says)
         p = says.double().softmax(1).tolist()
         guess = [
@@ -191,7 +190,7 @@ def test_late_removal_begins_as_labels_are_memorised(
             begun = epoch
         assert int(criterion.began) == criterion.chosen.get("removal_from", 0) == begun, epoch
         assert criterion.removed.any() == bool(begun)
-    assert (8 < begun < epochs) if sooner else begun == epochs
+    assert {"first": begun == first, "between": 8 < begun < epochs, "last": begun == epochs}[when]
 
 
 def test_what_is_watched_is_not_learnt_until_removal_begins() -> None:

@@ -361,8 +361,7 @@ class MarvelSemi(Marvel):
 
     def look_whether_to_begin(self) -> None:
         """Removal begins as margins count; with `late`, as labels are memorised."""
-        first = int(self.warm) + max(SETTLING * self.auto_zero, not self.count_warmup)
-        if self.epoch < first or self.began:
+        if self.epoch < self.warm + SETTLING * self.auto_zero or self.began:
             return
         if not self.late or self.memorises or self.epoch == self.epochs:
             self.began.fill_(self.epoch)
@@ -385,11 +384,11 @@ class MarvelSemi(Marvel):
         before, window = self.curve[-1], len(self.curve) - 1
         super().look_for_plateau(seen)
         start, now = self.curve[:2]
-        memorises = (now - before) / window >= (now - start) / (self.epoch - 1) if self.epoch >= LONG else False
+        slows = self.epoch < LONG or (now - before) / window < (now - start) / (self.epoch - 1)
         first, last = self.bounds
         if self.epoch < first:
             self.warm.fill_(NEVER)
-        elif self.epoch >= last or memorises:
+        elif self.epoch >= last or not slows:
             self.warm.fill_(self.epoch)
 
     @property
