@@ -7,10 +7,10 @@ CIFAR-10 and ResNet-18, 115 epochs, Nesterov's momentum, weight decay 5e-4, a co
 marvel-semi for every noise, learning rate 0.06; the other methods have 0.1, which they need. Below it the controls that
 say what the gain is owed to: the same training (a) without removal, (b) with removal and nothing coming back, (c) with
 guesses but without return; and one part at a time by hand. "Zero 0": every negative margin speaks against its label, as
-it did before; "doubt 2": below z there are twice as many wrong labels as right ones; "late": removal waits until what
-is doubted begins to be memorised. "Set by hand" are three settings that were chosen for their noise, and "200 epochs"
-says what patience adds, with control (a) beside it; the 300 epochs with zero 0 have the warm-up that was chosen then,
-up to a quarter of the epochs. Then ResNet-32, the paper's network, with its 120 epochs, and CIFAR-100.
+it did before; "doubt 2": below z there are twice as many wrong labels as right ones; "late": removal waits until labels
+begin to be memorised. "Set by hand" are three settings that were chosen for their noise, and "200 epochs" says what
+patience adds, with control (a) beside it; the 300 epochs with zero 0 have the warm-up that was chosen then, up to a
+quarter of the epochs. Then ResNet-32, the paper's network, with its 120 epochs, and CIFAR-100.
 
 The first rows are the ones to have first: `--max-seconds` ends after them.
 """

@@ -4,12 +4,12 @@
     python -m marvel.report.tables docs/marvel-semi.md
 
 Beside cross entropy, MARVEL and the controls that say what the gain is owed to, under symmetric noise of 40 and 80 %,
-three seeds; without noise, to see what it costs. `late`: removal waits until labels begin to be memorised.
-`zero` at 0: every negative margin speaks against its label. With that were tried: `over`, how often what is kept is
-drawn, of which the default gives it a third at least; `strong`, how strong the strong views are; `lean`, how much kept
-labels lean towards the guesses, by default half; and a warm-up of 28 epochs, which is too long, and memorises. Images
-are seen by cnn2, vectors by an mlp, both for 60 epochs at a constant learning rate of 0.01. The strong view of an image
-is turned, sheared, shifted, recoloured and cut out; that of a vector has noise and lost features.
+three seeds; without noise, to see what it costs. `late`: removal waits until labels begin to be memorised. `zero` at 0:
+every negative margin speaks against its label. With that were tried: `over`, how often what is kept is drawn, of which
+the default gives it a third at least; `strong`, how strong the strong views are; `lean`, how much kept labels lean
+towards the guesses, by default half; and a warm-up of 28 epochs, which is too long, and memorises. Images are seen by
+cnn2, vectors by an mlp, both for 60 epochs at a constant learning rate of 0.01. The strong view of an image is turned,
+sheared, shifted, recoloured and cut out; that of a vector has noise and lost features.
 """
 
 import argparse

@@ -4,10 +4,10 @@
     python -m marvel.report.tables docs/marvel-semi.md
 
 The network is too small to memorise much, and its guesses are much worse than the labels that are kept. 50 epochs,
-batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise or none, one seed. `over`
-says how often what is kept is drawn, of which the default gives it a third at least; `strong`, how strong the strong
-views are; `lean`, how much kept labels lean towards the guesses, by default half. These were tried with `zero` at 0,
-where every negative margin speaks against its label.
+batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise or none, one seed. `late`:
+removal waits until labels begin to be memorised. `over` says how often what is kept is drawn, of which the default
+gives it a third at least; `strong`, how strong the strong views are; `lean`, how much kept labels lean towards the
+guesses, by default half. These were tried with `zero` at 0, where every negative margin speaks against its label.
 """
 
 import argparse

@@ -204,7 +204,8 @@ def test_what_is_watched_is_not_learnt_until_removal_begins() -> None:
     assert learnt() == set(range(200)) - watched
     criterion.began.fill_(3)
     assert learnt() == set(range(200))
-    assert not MarvelSemi(200, CLASSES, 9).watched.any()
+    for options in ({}, {"late": True, "removal": False}):  # the last would never learn what it watches
+        assert not MarvelSemi(200, CLASSES, 9, **options).watched.any()
     assert int(MarvelSemi(60_000, 2, 9, late=True).watched.sum()) == 5000
 
 
@@ -531,6 +532,7 @@ def test_the_learning_rate_rises_with_the_ramp_once_the_warm_up_is_over() -> Non
         (300, [0.5] * 80, 30),
         (240, [k**0.8 / 60 for k in range(80)], 60),
         (240, [k**0.8 / 60 if k < 40 else 0.32 + (k - 40) / 50 for k in range(80)], 43),
+        (240, [k**0.8 / 60 + max(0, k - 35) ** 2 / 4000 for k in range(80)], 45),
         (240, [(k / 80) ** 2 for k in range(80)], 30),
     ],
 )

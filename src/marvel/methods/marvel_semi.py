@@ -48,12 +48,14 @@ teacher surer than it is right. That two classes are in question holds for a tea
 unsure among many contradicts right labels more often than this says.
 
 Removal keeps wrong labels from being memorised, and need not begin before they are. With `late` a tenth of the
-instances, 5,000 at most, is not drawn until it begins. What is not learnt is not memorised: as long as learnt labels
-are contradicted by their guesses as often as those, none is. Removal begins with
+instances, 5,000 at most, is watched: not drawn until removal begins, so that their labels cannot be memorised. As long
+as guesses contradict the labels that are learnt as often as theirs, none is. With c the share of labels whose guess is
+another class, removal begins as
 
-    share of the learnt labels that are contradicted < 0.96 share of the others
+    c(learnt) < 0.96 c(watched)
 
-or in the last epoch, where it is the ledger's alone. A network that memorises nothing learns from all labels.
+or in the last epoch, where it moves the ledger and no more: a network that memorises nothing learns from all labels but
+those that are watched.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
@@ -146,7 +148,7 @@ class MarvelSemi(Marvel):
     `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
     `zero` is "auto" it begins five epochs after it all the same.
-    `late`: it begins no sooner than labels are memorised.
+    `late`: removal begins no sooner than labels are memorised; a tenth of the instances is not learnt until it does.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -220,7 +222,7 @@ class MarvelSemi(Marvel):
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
-        self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late
+        self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late and removal
         self.bounds = tuple(max(1, round((epochs or 100) / part)) for part in (12, 4))
         self.remember("guess", torch.zeros(n, classes))
         self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
@@ -235,7 +237,7 @@ class MarvelSemi(Marvel):
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
         self.remember("began", torch.tensor(0))
         self.remember("watched", torch.zeros(n, dtype=torch.bool))
-        if late:
+        if self.late:
             self.watched[torch.randperm(n, generator=torch.Generator().manual_seed(0))[: min(n // 10, MOST)]] = True
 
     # ------------------------------------------------------------ an epoch
@@ -381,7 +383,7 @@ class MarvelSemi(Marvel):
         self.trust = self.ramped(self.epoch + 1) / self.over
 
     def look_for_plateau(self, seen: Seen) -> None:
-        before, window = self.curve[-1], len(self.curve) - 1
+        before, window = self.curve[-1].clone(), len(self.curve) - 1  # the curve is written in place
         super().look_for_plateau(seen)
         start, now = self.curve[:2]
         slows = self.epoch < LONG or (now - before) / window < (now - start) / (self.epoch - 1)
