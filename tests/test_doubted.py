@@ -38,7 +38,7 @@ def test_shares_end_at_nought_and_one() -> None:
     assert beside({"range": [-4.0, 4.0], "all": counted(minus2=300)}, 2.0)[1] == 1.0
 
 
-def test_the_table_is_of_first_seeds_with_nothing_set_by_hand() -> None:
+def test_the_table_is_of_first_seeds_and_of_runs_by_default_where_there_are_any() -> None:
     told = {
         "data": "cifar10",
         "noise": "symmetric",
@@ -55,6 +55,8 @@ def test_the_table_is_of_first_seeds_with_nothing_set_by_hand() -> None:
     found = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), warming, record])
     shown = found.splitlines()
     assert len(shown) == 2 + 3
+    timed = {**record, "config": told | {"options": {"warmup": 14, "late": False}}, "chosen": {"zero": -1.0}}
+    assert doubted([timed, record]) == found and "| -1.0 | 2 |" in doubted([timed])
     assert shown[3] == "| cifar10, symmetric 20%, resnet18, 115 epochs | -1.8 | 2 | 0.26 | 0.14 | 49 | 62 |"
 
 

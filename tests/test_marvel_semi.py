@@ -19,8 +19,8 @@ from marvel.data import Data
 from marvel.experiment import Cell, Experiment
 from marvel.fast import pack
 from marvel.integrations.sklearn import MarvelClassifier
-from marvel.method import Seen, margins
-from marvel.methods.marvel_semi import FEWEST, SETTLING, away_from, doubted_below, nearest
+from marvel.method import margins
+from marvel.methods.marvel_semi import FEWEST, MEMORISED, MOST, PART, SETTLING, away_from, doubted_below, nearest
 from marvel.presets import PRESETS
 from marvel.report.ablation import ablation, controls
 from marvel.report.course import at
@@ -50,6 +50,11 @@ def config(method: str, epochs: int = 8, **options: Any) -> Config:
     )  # fmt: skip
 
 
+def early(n: int, classes: int, epochs: int | None = None, **options: Any) -> MarvelSemi:
+    """Whose removal begins as margins count."""
+    return MarvelSemi(n, classes, epochs, late=False, **options)
+
+
 def follow(run: Run) -> list[dict[str, Tensor]]:
     """The state after every step."""
     states: list[dict[str, Tensor]] = []
@@ -64,7 +69,7 @@ def follow(run: Run) -> list[dict[str, Tensor]]:
 
 NOTHING: dict[str, Any] = {
     "span": 0.0, "back": None, "over": 1.0, "guesses": False, "alpha": 0.0, "spread": 0.0, "by_weight": False,
-    "warmup_cost": "ce", "gentle": 1.0, "zero": 0.0,
+    "warmup_cost": "ce", "gentle": 1.0, "zero": 0.0, "late": False,
 }  # fmt: skip
 
 
@@ -142,7 +147,7 @@ def test_a_history_of_leaving_and_returning(
     history: list[list[float | None]], warm: int, wait: int, back: int | None, count: bool, zero: float
 ) -> None:
     options: dict[str, Any] = {"back": back, "count_warmup": count, "ramp": 2, "over": 1.0, "zero": zero}
-    criterion = MarvelSemi(len(history), CLASSES, warmup=warm, wait=wait, **options)
+    criterion = early(len(history), CLASSES, warmup=warm, wait=wait, **options)
     for epoch in range(len(history[0])):
         seen = [own[epoch] for own in history]
         mask = torch.tensor([m is not None for m in seen])
@@ -160,53 +165,66 @@ def test_a_history_of_leaving_and_returning(
 
 @pytest.mark.parametrize(("by_heart", "after", "when"), [(0.0, 0, "last"), (0.05, 8, "between"), (2.0, 0, "first")])
 @pytest.mark.parametrize(("n", "warm", "count"), [(300, 2, False), (300, 2, True), (300, 0, True), (FEWEST, 2, False)])
-def test_late_removal_begins_as_labels_are_memorised(
+def test_removal_begins_as_planted_labels_are_memorised(
     by_heart: float, after: int, when: str, n: int, warm: int, count: bool
 ) -> None:
-    """Against guesses and shares counted one by one: after some epochs, learnt labels are said more and more."""
+    """Against guesses and means counted one by one: after some epochs, planted labels are said more and more. As many
+    instances again are never seen, and count for nothing."""
     epochs, g = 40, torch.Generator().manual_seed(0)
-    options: dict[str, Any] = {"warmup": warm, "wait": 1, "back": None, "count_warmup": count, "late": True}
-    criterion = MarvelSemi(n, CLASSES, epochs, **options)
-    watched = criterion.watched.tolist()
-    assert sum(watched) == n // 10
+    options: dict[str, Any] = {"warmup": warm, "wait": 1, "back": None, "count_warmup": count}
+    criterion = MarvelSemi(2 * n, CLASSES, epochs, **options)
+    planted = criterion.beside.tolist()
     first = max(1, warm) if count else warm + 1
-    first = first if n < FEWEST else warm + SETTLING
-    leaning, guess, begun = torch.randn(n, CLASSES, generator=g), [[0.0] * CLASSES] * n, 0
+    first = first if 2 * n < FEWEST else warm + SETTLING
+    leaning, begun = 0.1 * torch.randn(n, CLASSES, generator=g), 0
+    guess: list[list[float]] = [[] for _ in range(n)]
     for epoch in range(1, epochs + 1):
-        says = 3 * leaning + 0.5 * torch.randn(n, CLASSES, generator=g)
-        says[:, 0] += torch.where(criterion.watched, 1.0, by_heart * max(0, epoch - after))
-        hear(criterion, margins(says, torch.zeros(n, dtype=torch.long))[0], says)
-        p = says.double().softmax(1).tolist()
-        guess = [
-            q if epoch == 1 else [(a + b) / 2 for a, b in zip(q, old, strict=True)]
-            for q, old in zip(p, guess, strict=True)
-        ]
-        against = [max(q[1:]) > q[0] for q in guess]
-        learnt, others = (
-            [one for one, w in zip(against, watched, strict=True) if w == which] for which in (False, True)
-        )
-        fewer = sum(learnt) / len(learnt) < 0.96 * sum(others) / len(others)
-        if not begun and epoch >= first and (fewer or epoch == epochs):
+        m = n if epoch % 3 else n // 2
+        says = leaning[:m] + 0.01 * torch.randn(m, CLASSES, generator=g)
+        for i in range(m):
+            says[i, planted[i]] += by_heart * max(0, epoch - after) * (planted[i] > 0)
+        hear(criterion, margins(says, torch.zeros(m, dtype=torch.long))[0], says)
+        for i, p in enumerate(says.double().softmax(1).tolist()):
+            guess[i] = [(a + b) / 2 for a, b in zip(p, guess[i] or p, strict=True)]
+        found = [guess[i][planted[i]] for i in range(n) if planted[i]]
+        chance = [sum(guess[i][1:]) / (CLASSES - 1) for i in range(n) if not planted[i]]
+        memorised = sum(found) / len(found) > sum(chance) / len(chance) + MEMORISED
+        if not begun and epoch >= first and (memorised or epoch == epochs):
             begun = epoch
         assert int(criterion.began) == criterion.chosen.get("removal_from", 0) == begun, epoch
         assert criterion.removed.any() == bool(begun)
     assert {"first": begun == first, "between": 8 < begun < epochs, "last": begun == epochs}[when]
 
 
-def test_what_is_watched_is_not_learnt_until_removal_begins() -> None:
-    criterion = MarvelSemi(200, CLASSES, 9, warmup=0, wait=1, late=True)
-    watched = set(criterion.watched.nonzero().flatten().tolist())
+def test_planted_labels_are_others_and_taught_until_removal_begins() -> None:
+    everyone, y = torch.arange(201), torch.arange(201) % CLASSES
+    criterion = MarvelSemi(201, CLASSES, 9, warmup=0)
+    taught = criterion.taught(everyone, y)
+    assert int((taught != y).sum()) == math.ceil(201 / PART) and {0, 1, 2} == set(taught.tolist())
+    assert torch.equal(taught != y, criterion.beside > 0)
+    criterion.record(everyone, torch.ones(201), y)
+    criterion.listen(torch.eye(CLASSES)[taught], y, everyone)  # as if known by heart
+    criterion.step()
+    assert int(criterion.began) == 1 and torch.equal(criterion.taught(everyone, y), y)
+    for options in ({"late": False}, {"removal": False}):
+        other = MarvelSemi(201, CLASSES, 9, **options)
+        assert not other.beside.any() and torch.equal(other.taught(everyone, y), y)
 
-    def learnt() -> set[int]:
-        steps = criterion.draws(torch.Generator().manual_seed(0), 20)
-        return {i for step in steps for i in step[1].tolist()}
 
-    assert learnt() == set(range(200)) - watched
-    criterion.began.fill_(3)
-    assert learnt() == set(range(200))
-    for options in ({}, {"late": True, "removal": False}):  # the last would never learn what it watches
-        assert not MarvelSemi(200, CLASSES, 9, **options).watched.any()
-    assert int(MarvelSemi(60_000, 2, 9, late=True).watched.sum()) == 5000
+def test_every_other_class_is_planted_alike() -> None:
+    beside = MarvelSemi(60_000, 10, 9).beside
+    counts = np.bincount(beside[beside > 0].numpy())[1:]
+    assert counts.sum() == MOST and len(counts) == 9 and stats.chisquare(counts).pvalue > 0.01
+    assert int((MarvelSemi(1, 2, 9).beside > 0).sum()) == 1
+
+
+def test_in_a_training_removal_waits_for_memorising() -> None:
+    asked = config("marvel-semi", 60, warmup=5).but(lr=0.05)
+    late, early = (train(one, data=blobs(240)) for one in (asked, asked.but(options={"warmup": 5, "late": False})))
+    began = int(late.method.chosen["removal_from"])
+    removed_at = late.method.removed_at[late.method.removed]
+    assert 6 < began < 60 and len(removed_at) > 50 and int(removed_at.min()) >= began
+    assert int(early.method.removed_at[early.method.removed].min()) < began
 
 
 def test_nothing_is_removed_where_it_shall_not_be() -> None:
@@ -218,7 +236,7 @@ def test_nothing_is_removed_where_it_shall_not_be() -> None:
 
 
 def test_a_change_of_sides_begins_a_new_count() -> None:
-    criterion = MarvelSemi(2, 2, warmup=0, wait=2, back=2)
+    criterion = early(2, 2, warmup=0, wait=2, back=2)
     removed = []
     for own in (-1.0, -1.0, 1.0, 1.0, -1.0, -1.0):
         hear(criterion, [own, 1.0])
@@ -228,7 +246,7 @@ def test_a_change_of_sides_begins_a_new_count() -> None:
 
 @pytest.mark.parametrize("back", [None, 127])
 def test_the_longest_wait_and_the_longest_way_back(back: int | None) -> None:
-    criterion = MarvelSemi(2, 2, warmup=0, wait=127, back=back)
+    criterion = early(2, 2, warmup=0, wait=127, back=back)
     removed = []
     for epoch in range(300):
         hear(criterion, [-1.0 if epoch < 127 else 1.0, 1.0])
@@ -237,7 +255,7 @@ def test_the_longest_wait_and_the_longest_way_back(back: int | None) -> None:
 
 
 def test_a_count_longer_than_the_longest_wait_goes_on() -> None:
-    criterion = MarvelSemi(1, 2, warmup=200, wait=2, count_warmup=True)
+    criterion = early(1, 2, warmup=200, wait=2, count_warmup=True)
     for _ in range(200):
         hear(criterion, [-1.0])
     assert criterion.removed.all()
@@ -245,11 +263,11 @@ def test_a_count_longer_than_the_longest_wait_goes_on() -> None:
 
 def test_over_counts_the_guesses_that_are_sure_enough() -> None:
     sure, unsure, kept = [0.0, 9.0], [0.0, 0.0], [9.0, 0.0]
-    criterion = MarvelSemi(10, 2, warmup=0, wait=1, back=None, tau=0.9, ramp=1)
+    criterion = early(10, 2, warmup=0, wait=1, back=None, tau=0.9, ramp=1)
     hear(criterion, [-1.0] * 9 + [1.0], torch.tensor([sure] * 4 + [unsure] * 5 + [kept]))
     assert float(criterion.over) == pytest.approx(2)
     assert float(criterion.used[-1] / criterion.used.sum()) == pytest.approx(1 / 3)
-    criterion = MarvelSemi(2, 2, warmup=0, wait=1, tau=0.5, ramp=1)
+    criterion = early(2, 2, warmup=0, wait=1, tau=0.5, ramp=1)
     hear(criterion, [-1.0, 1.0])
     assert criterion.weight.tolist() == [0, 1]  # as sure as tau is not surer
 
@@ -315,7 +333,7 @@ def test_each_margin_is_held_against_the_z_of_its_epoch() -> None:
     """Also before anything moves: what was not doubted then must wait."""
     before = torch.cat([torch.linspace(0.5, 6, 900), torch.linspace(-6, -4, 99), torch.tensor([-0.3])])
     last = torch.cat([before[:-1], torch.tensor([-5.0])])
-    criterion = MarvelSemi(1000, 2, warmup=1, wait=SETTLING)
+    criterion = early(1000, 2, warmup=1, wait=SETTLING)
     for margin in (*[before] * SETTLING, last):
         hear(criterion, margin)
     assert criterion.removed[900:].tolist() == [True] * 99 + [False] and int(criterion.streak[-1]) == 1
@@ -368,7 +386,7 @@ def test_labels_are_doubted_once_the_teacher_has_settled_and_believed_again_when
     noisy = torch.tensor([3.0] * 34 + [0.6] * 6 + [-0.5] * 4 + [-3.0] * 16).repeat(20)
     n = len(noisy)
     noisy -= 1e-5 * torch.arange(n)
-    criterion = MarvelSemi(n, 2, warmup=1, wait=2, back=1, ramp=1)
+    criterion = early(n, 2, warmup=1, wait=2, back=1, ramp=1)
     assert -3.001 < float(doubted_below(noisy, 1.0)) < -0.6
     found = []
     for epoch in range(1, 1 + SETTLING + 3):
@@ -392,10 +410,8 @@ def test_labels_are_doubted_once_the_teacher_has_settled_and_believed_again_when
     ],
 )
 def test_the_first_epoch_that_removes_is_the_soonest(n: int, options: dict[str, Any], soonest: int) -> None:
-    criterion = MarvelSemi(n, 2, 12, **options)
-    assert criterion.soonest == soonest and MarvelSemi(n, 2, 12, **options, removal=False).soonest == 1
-    if criterion.auto:
-        criterion.warm.fill_(criterion.bounds[0])
+    criterion = early(n, 2, 12, **options)
+    assert criterion.soonest == soonest and early(n, 2, 12, **options, removal=False).soonest == 1
     margin = torch.where(torch.arange(n) % 5 == 0, -3.0, 3.0)
     for _ in range(soonest):
         assert not criterion.removed.any()
@@ -404,7 +420,7 @@ def test_the_first_epoch_that_removes_is_the_soonest(n: int, options: dict[str, 
 
 
 def test_of_few_instances_every_negative_margin_speaks_against_its_label() -> None:
-    criterion = MarvelSemi(FEWEST - 1, 2, warmup=0, wait=1, back=1)
+    criterion = early(FEWEST - 1, 2, warmup=0, wait=1, back=1)
     criterion.record(torch.arange(3), torch.tensor([-0.1, -2.0, 1.0]), torch.zeros(3))
     criterion.step()
     assert criterion.removed.nonzero().flatten().tolist() == [0, 1] and "zero" not in criterion.chosen
@@ -468,7 +484,7 @@ def test_the_student_draws_what_it_may_believe() -> None:
 @pytest.mark.parametrize(("kept", "over"), [(5, 0.5), (40, 2.0), (10, 1.0)])
 def test_over_says_how_much_more_often_a_kept_instance_is_drawn(kept: int, over: float) -> None:
     n = 50
-    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1, over=over)
+    criterion = early(n, 2, warmup=0, wait=1, ramp=1, over=over)
     criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
     criterion.listen(torch.randn(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
     criterion.step()
@@ -483,7 +499,7 @@ def test_over_says_how_much_more_often_a_kept_instance_is_drawn(kept: int, over:
 @pytest.mark.parametrize(("kept", "over"), [(40, 1.0), (20, 1.0), (10, 2.0), (1, 24.5)])
 def test_kept_instances_have_a_third_of_the_draws(kept: int, over: float) -> None:
     n = 50
-    criterion = MarvelSemi(n, 2, warmup=0, wait=1, ramp=1)
+    criterion = early(n, 2, warmup=0, wait=1, ramp=1)
     criterion.record(torch.arange(n), torch.where(torch.arange(n) < kept, 1.0, -1.0), torch.zeros(n))
     criterion.listen(torch.randn(n, 2), torch.zeros(n, dtype=torch.long), torch.arange(n))
     criterion.step()
@@ -493,7 +509,7 @@ def test_kept_instances_have_a_third_of_the_draws(kept: int, over: float) -> Non
 
 
 def test_guesses_come_in_over_the_ramp_and_may_need_to_be_sure() -> None:
-    criterion = MarvelSemi(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4, lean=0.8)
+    criterion = early(4, 2, warmup=1, wait=1, back=None, over=2.0, tau=0.6, ramp=4, lean=0.8)
     logits = torch.tensor([[0.0, 0.0], [0.0, 0.1], [0.0, 2.0], [5.0, 0.0]])
     found, leaning = [], []
     for _ in range(6):
@@ -520,31 +536,10 @@ def test_the_learning_rate_rises_with_the_ramp_once_the_warm_up_is_over() -> Non
     assert MarvelSemi(4, 2, gentle=0.02).lr(0.01) == 0.01
 
 
-@pytest.mark.parametrize(
-    ("epochs", "accuracy", "end"),
-    [
-        (24, [0.5] * 24, 6),
-        (24, [0.1, 0.5] + [0.5] * 22, 4),
-        (24, [k / 24 for k in range(24)], 6),
-        (48, [0.1] + [0.6] * 5, 4),
-        (100, [0.5] * 80, 25),
-        (120, [0.5] * 80, 30),
-        (300, [0.5] * 80, 30),
-        (240, [k**0.8 / 60 for k in range(80)], 60),
-        (240, [k**0.8 / 60 if k < 40 else 0.32 + (k - 40) / 50 for k in range(80)], 43),
-        (240, [k**0.8 / 60 + max(0, k - 35) ** 2 / 4000 for k in range(80)], 45),
-        (240, [(k / 80) ** 2 for k in range(80)], 30),
-    ],
-)
-def test_the_warm_up_ends_within_its_bounds(epochs: int, accuracy: list[float], end: int) -> None:
-    """After a twelfth at the earliest and a quarter at the latest, else where it levels off, or after 30 epochs where
-    it does not slow down."""
-    criterion = MarvelSemi(1000, 2, epochs=epochs)
-    for share in accuracy:
-        right = torch.arange(1000) < 1000 * share
-        criterion.update(Seen(torch.where(right, 1.0, -1.0), torch.ones(1000, dtype=torch.bool), torch.zeros(1000)))
-        criterion.epoch += 1
-    assert criterion.warmup == end and criterion.chosen["warmup"] == end
+@pytest.mark.parametrize(("epochs", "warmup"), [(5, 1), (24, 2), (60, 5), (115, 10), (200, 17), (None, 8)])
+def test_the_warm_up_is_a_twelfth_of_the_epochs(epochs: int | None, warmup: int) -> None:
+    criterion = MarvelSemi(10, 2, epochs)
+    assert criterion.warmup == criterion.chosen["warmup"] == warmup
 
 
 @pytest.mark.parametrize(
@@ -597,9 +592,10 @@ class Doubled:
         return 2 * x
 
 
-@pytest.mark.parametrize("warm", [False, True])
-def test_targets_and_loss_by_hand(warm: bool) -> None:
-    """One step of five instances for each of teacher and student, one number at a time."""
+@pytest.mark.parametrize(("warm", "begun"), [(True, False), (False, False), (False, True)])
+def test_targets_and_loss_by_hand(warm: bool, begun: bool) -> None:
+    """One step of five instances for each of teacher and student, one number at a time: in the warm-up, before removal
+    begins, and after."""
     n, T, spread, lean = 8, 0.7, 0.3, 0.4
     x, y, _ = problem(n, CLASSES, 0.0, seed=0)
     g = torch.Generator().manual_seed(3)
@@ -607,8 +603,10 @@ def test_targets_and_loss_by_hand(warm: bool) -> None:
     criterion.over.fill_(1.6)
     criterion.trust.fill_(0.5)  # so that r is 0.8
     criterion.clock.fill_(2 if warm else 7)
-    if not warm:
+    criterion.beside = torch.tensor([0] * n if begun else [0, 1, 2, 0, 2, 0, 0, 1])
+    if begun:
         criterion.removed_at[[1, 4, 6]] = 5
+    learnt_y = (y + criterion.beside) % CLASSES
     criterion.guess = torch.rand(n, CLASSES, generator=g).softmax(1)
     criterion.guess[2] = 0  # not seen yet
     criterion.prior, criterion.share = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.5, 0.25, 0.25])
@@ -625,8 +623,8 @@ def test_targets_and_loss_by_hand(warm: bool) -> None:
     def taught(i: int) -> tuple[Tensor, Tensor]:
         raw = [(float(guess[i, k] * criterion.share[k] / criterion.prior[k])) ** (1 / T) for k in range(CLASSES)]
         guessed = torch.tensor(raw) / sum(raw)
-        if warm or i not in (1, 4, 6):
-            return x[i], (1 - 0.8 * lean) * torch.eye(CLASSES)[y[i]] + 0.8 * lean * guessed
+        if not begun or i not in (1, 4, 6):
+            return x[i], (1 - 0.8 * lean) * torch.eye(CLASSES)[learnt_y[i]] + 0.8 * lean * guessed
         return 2 * x[i], guessed
 
     partner = sorted(range(5), key=lambda row: float(u[row, 0]))
@@ -637,7 +635,7 @@ def test_targets_and_loss_by_hand(warm: bool) -> None:
         log_p = student((share * x_i + (1 - share) * x_j)[None]).log_softmax(1)[0]
         mean = mean + log_p.exp() / 5
         if warm:
-            expected = expected + (1 - log_p[y[learnt[row]]].exp() ** 0.7) / 0.7 / 5
+            expected = expected + (1 - log_p[learnt_y[learnt[row]]].exp() ** 0.7) / 0.7 / 5
         else:
             expected = expected - ((share * t_i + (1 - share) * t_j) * log_p).sum() / 5
     if not warm:
@@ -660,6 +658,7 @@ def test_the_prior_is_what_the_teacher_said_and_the_share_what_was_given() -> No
     criterion = MarvelSemi(4, 2, warmup=5)
     logits, y = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0], [1.0, 4.0]]), torch.tensor([0, 0, 1, 0])
     for rows in (torch.tensor([0, 1, 2]), torch.tensor([3])):
+        criterion.record(rows, torch.zeros(len(rows)), torch.zeros(len(rows)))
         criterion.listen(logits[rows], y[rows], rows)
     criterion.step()
     torch.testing.assert_close(criterion.prior, logits.softmax(1).mean(0))
@@ -675,7 +674,7 @@ def test_costs_that_are_weighted_instead_of_drawn_by_hand() -> None:
     n, spread = 6, 0.3
     x, y, _ = problem(n, CLASSES, 0.0, seed=0)
     g = torch.Generator().manual_seed(5)
-    criterion = MarvelSemi(n, CLASSES, 12, warmup=3, spread=spread, lean=0.0, temperature=1.0, by_weight=False)
+    criterion = early(n, CLASSES, 12, warmup=3, spread=spread, lean=0.0, temperature=1.0, by_weight=False)
     criterion.clock.fill_(7)
     criterion.removed_at[[1, 3, 4]] = 5
     criterion.weight[[1, 3, 4]] = torch.tensor([0.0, 1.0, 1.0])  # the guess of 1 is not sure enough
@@ -715,7 +714,7 @@ def test_where_nothing_may_be_believed_nothing_is_learnt(options: dict[str, Any]
     """All is removed, and no guess may be drawn: as MARVEL then, and not under the labels that were removed."""
     n = 12
     x, y, _ = problem(n, CLASSES, 0.0, seed=0)
-    criterion = MarvelSemi(n, CLASSES, 12, warmup=0, wait=1, **options)
+    criterion = early(n, CLASSES, 12, warmup=0, wait=1, **options)
     criterion.listen(1 - torch.eye(CLASSES)[y], y, torch.arange(n))
     criterion.margin[:], criterion.visits[:] = -1, 1
     criterion.step()
@@ -730,7 +729,7 @@ def test_where_nothing_may_be_believed_nothing_is_learnt(options: dict[str, Any]
 
 def test_what_is_removed_and_not_seen_keeps_the_weight_of_its_guess() -> None:
     """A guess that was not sure enough when last looked at is not drawn because another epoch has passed."""
-    criterion = MarvelSemi(3, 2, warmup=0, wait=1, back=None, tau=0.6, ramp=1)
+    criterion = early(3, 2, warmup=0, wait=1, back=None, tau=0.6, ramp=1)
     everyone, y = torch.arange(3), torch.zeros(3, dtype=torch.long)
     criterion.record(everyone, torch.tensor([-1.0, -1.0, 1.0]), torch.zeros(3))
     criterion.listen(torch.tensor([[0.0, 0.1], [0.0, 3.0], [3.0, 0.0]]), y, everyone)
@@ -740,15 +739,6 @@ def test_what_is_removed_and_not_seen_keeps_the_weight_of_its_guess() -> None:
     criterion.record(everyone[2:], torch.ones(1), torch.zeros(1))
     criterion.step()
     assert criterion.weight.tolist() == [0, 1, 1]
-
-
-def test_without_a_number_of_epochs_the_warm_up_lasts_25_at_most() -> None:
-    criterion = MarvelSemi(1000, 2)
-    seen = Seen(torch.where(torch.arange(1000) < 500, 1.0, -1.0), torch.ones(1000, dtype=torch.bool), torch.zeros(1000))
-    for _ in range(30):
-        criterion.update(seen)
-        criterion.epoch += 1
-    assert criterion.warmup == 25
 
 
 def test_over_is_said_once_it_was_chosen() -> None:
@@ -784,7 +774,7 @@ def test_the_teacher_is_an_average_with_statistics_of_its_own() -> None:
     assert norms and not any(torch.equal(own[name], other[name]) for name in norms)
 
 
-@pytest.mark.parametrize(("n", "options"), [(N, {}), (FEWEST, {}), (N, {"late": True})])
+@pytest.mark.parametrize(("n", "options"), [(N, {}), (FEWEST, {}), (N, {"late": False})])
 def test_an_interrupted_run_goes_on_bit_for_bit(n: int, options: dict[str, Any], tmp_path: Any) -> None:
     asked = config("marvel-semi", 9, warmup=1, wait=1, back=1, ramp=2, **options)
     whole = train(asked, tmp_path / "whole", data=blobs(n))
@@ -804,7 +794,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(n: int, options: dict[str, Any],
 
 
 def test_what_the_run_tells_of_those_that_returned(tmp_path: Any) -> None:
-    run = train(config("marvel-semi", 10, warmup=2, wait=1, back=1, ramp=2), tmp_path / "run", data=blobs())
+    run = train(config("marvel-semi", 10, warmup=2, wait=1, back=1, ramp=2, late=False), tmp_path / "run", data=blobs())
     assert run.record is not None
     columns, method = run.instances(), run.method
     back = (columns["returned_at"] > 0) & (columns["removed_at"] == 0)
@@ -884,7 +874,7 @@ def test_clean_suggests_what_is_guessed(tmp_path: Any) -> None:
 
 
 def test_the_list_says_when_labels_were_believed_again(tmp_path: Any) -> None:
-    asked = config("marvel-semi", 12, warmup=2, wait=1, back=1, ramp=2)
+    asked = config("marvel-semi", 12, warmup=2, wait=1, back=1, ramp=2, late=False)
     run = CleanRun(asked, tmp_path / "run", data=blobs(240), canaries=0, top=150)
     for _ in run.steps():
         pass
@@ -923,9 +913,11 @@ def test_tables_say_what_was_not_run() -> None:
     assert lines == [
         "| blobs | 20% | 40% |",
         "| --- | --- | --- |",
-        "| ce | not run |  |",
         "| marvel-semi | 91.0 (–, 1) | not run |",
+        "",
+        "blobs, not run at all: ce.",
     ]
+    assert ablation(Experiment("mine", "Mine", cells), []) == "blobs, not run at all: ce, marvel-semi."
     told = {**record, "asked": asked | {"options": {"back": None}}, "final": {"test_accuracy": 0.93}}
     assert controls([record, told, told]).splitlines()[2:] == [
         "| marvel-semi | 91.0 (–, 1) |",

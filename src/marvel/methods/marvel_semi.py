@@ -26,11 +26,9 @@ Accuracy is the teacher's.
 every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up,
 where much of what is learnt may be wrong, and comes to its own with r.
 
-One setting is for all noise. The warm-up ends where the share of positive margins stops rising fast (as in `marvel`),
-within a twelfth to a quarter of the epochs; after 30 also where it rises no more slowly than it did on the whole, since
-what is learnt slows down and what is memorised does not. `over` follows from how many are kept, and z, below which
-labels are doubted, from the margins; the rest is fixed. The labels of kept instances lean towards the guesses: a wrong
-one among them is memorised later, and where label and guess agree it changes nothing.
+One setting is for all noise. The warm-up lasts a twelfth of the epochs; `over` follows from how many are kept, and z,
+below which labels are doubted, from the margins; the rest is fixed. The labels of kept instances lean towards the
+guesses: a wrong one among them is memorised later, and where label and guess agree it changes nothing.
 
 A margin is negative where a label is wrong, and where the teacher does not know better. It is the log of the odds that
 the teacher gives a label against its best rival: a bet that is won e^m times as often as lost, if labels are right. So
@@ -47,15 +45,15 @@ thousand too little can be read, and it is 0. Nothing moves in the first epochs 
 teacher surer than it is right. That two classes are in question holds for a teacher that has learnt much: one that is
 unsure among many contradicts right labels more often than this says.
 
-Removal keeps wrong labels from being memorised, and need not begin before they are. With `late` a tenth of the
-instances, 5,000 at most, is watched: not drawn until removal begins, so that their labels cannot be memorised. As long
-as guesses contradict the labels that are learnt as often as theirs, none is. With c the share of labels whose guess is
-another class, removal begins as
+Removal keeps wrong labels from being memorised, and need not begin before they are. So some are planted: until removal
+begins, a twentieth of the instances, 1,000 at most, is taught another label than its own, drawn at random. Such labels
+can only be memorised. With Q(b) what the guess has for a planted label, and 1 - Q(y) what it has for all but the
+given one of any other instance, removal begins as
 
-    c(learnt) < 0.96 c(watched)
+    mean of Q(b) > mean of (1 - Q(y)) / (classes - 1) + 0.02
 
-or in the last epoch, where it moves the ledger and no more: a network that memorises nothing learns from all labels but
-those that are watched.
+or in the last epoch, where it moves the ledger and no more: a network that memorises nothing learns from all labels.
+With `late=False` nothing is planted, and removal begins as margins count.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
@@ -65,11 +63,11 @@ would be 50 epochs, and no teacher.
 - Draws are at equal distances (`marvel.drawn`) instead of independent, so that an epoch in which nothing is removed is
 a permutation, as in ordinary training.
 
-Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept;
-`guesses=False, back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn with its guess,
-but its label is never believed again. With `span=0, back=None, over=1, guesses=False, alpha=0, spread=0`,
-`by_weight=False, warmup_cost="ce", zero=0`, `warmup` and `wait` alike, and `gentle` no less than the learning rate, it
-is MARVEL.
+Controls, to see what the gain is owed to: `removal=False`, the same training with every instance kept, and nothing
+planted; `guesses=False` and `back=None`, what is removed is not drawn and never comes back; `back=None`, it is drawn
+with its guess, but its label is never believed again. With `warmup_cost="ce"`, `span`, `alpha`, `spread` and `zero` 0,
+`over` 1, `guesses`, `late` and `by_weight` false, `back=None`, `warmup` and `wait` alike, and `gentle` no less than the
+learning rate, it is MARVEL.
 """
 
 import math
@@ -85,21 +83,20 @@ from marvel.errors import InvalidInput
 from marvel.handed import is_whole
 from marvel.method import Batch, Networks, Outputs, Seen, numbers_of, shares_of, weighted_mean
 from marvel.methods.costs import Cost
-from marvel.methods.marvel import LONGEST, NEVER, Marvel
+from marvel.methods.marvel import LONGEST, Marvel
 from marvel.methods.mixup import blend, pair
 
 LEAST = 1 / 3
 """The share of the draws that kept instances have at least, with `over="auto"`."""
 SETTLING = 5
 """Epochs over which the average's reach grows to its span; and after the warm-up, until its margins count."""
-
-LONG = 30
-"""Epochs from which on the warm-up lasts only as long as it slows down."""
+UNKNOWN = 100
+"""How many epochs are reckoned with where that is not said."""
 FEWEST = 1000
 """How many margins must be there to read off them where labels are doubted."""
-MOST, SELDOM = 5000, 0.96
-"""How many instances are watched, at most; and below how many times as often learnt labels are contradicted as theirs,
-labels are memorised."""
+PART, MOST, MEMORISED = 20, 1000, 0.02
+"""Of how many instances one has its label planted, and how many at most; and how much likelier than by chance these are
+found, on average, where labels are memorised."""
 
 
 def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) -> Tensor:
@@ -136,8 +133,8 @@ def doubted_below(margin: Tensor, times: float) -> Tensor:
 class MarvelSemi(Marvel):
     """MARVEL whose removed instances are learnt from under a teacher's guesses, and may come back.
 
-    `warmup`: epochs, or "auto"; `wait`: negative margins in a row until an instance is removed; `back`: positive ones
-    until it is kept again, None: never.
+    `warmup`: epochs, or "auto", a twelfth of all; `wait`: negative margins in a row until an instance is removed;
+    `back`: positive ones until it is kept again, None: never.
     `over`: how much more often a kept instance is drawn than a removed one, or "auto"; `tau`: how sure a guess must be
     to be drawn at all; `ramp`: epochs until guesses are drawn in full.
     `span`: over how many epochs the teacher averages; `temperature` of the guesses; `alpha` of mixup, 0: none;
@@ -148,7 +145,8 @@ class MarvelSemi(Marvel):
     `doubt` times as often as of right ones, and 0 with fewer than a thousand instances.
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
     `zero` is "auto" it begins five epochs after it all the same.
-    `late`: removal begins no sooner than labels are memorised; a tenth of the instances is not learnt until it does.
+    `late`: removal begins no sooner than labels are memorised; a twentieth of them, 1,000 at most, is wrong by intent
+    until then.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -158,14 +156,13 @@ class MarvelSemi(Marvel):
     averages_train = True
 
     guess: Tensor  # (n, classes) Q, what the teacher predicted of late; 0: not seen yet
-    favoured: Tensor  # (n,) the class it favours but for the given one
+    given: Tensor  # (n,) the given label; -1: not seen yet
     back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
     began: Tensor  # 0-d, the epoch removal began with; 0: not yet
-    watched: Tensor  # (n,) what is not learnt until removal begins
+    beside: Tensor  # (n,) how far from the given label the planted one is; 0: none is, or no longer
     prior: Tensor  # (classes,) pi
     share: Tensor  # (classes,) s
     predicted: Tensor  # (classes,) this epoch's predictions, summed
-    given: Tensor  # (classes,) this epoch's labels, counted
     trust: Tensor  # 0-d, r / over
     over: Tensor  # 0-d
     slowness: Tensor  # 0-d, the decay of the average
@@ -194,11 +191,12 @@ class MarvelSemi(Marvel):
         gentle: float = 0.02,
         zero: float | str = "auto",
         doubt: float = 1.0,
-        late: bool = False,
+        late: bool = True,
         removal: bool = True,
         guesses: bool = True,
         by_weight: bool = True,
     ) -> None:
+        warmup = max(1, round((epochs or UNKNOWN) / 12)) if warmup == "auto" else warmup
         super().__init__(n, classes, epochs, warmup=warmup, wait=wait, cost=warmup_cost, count_warmup=count_warmup)
         if over != "auto" and not (isinstance(over, int | float) and 0.01 <= over <= 1000):
             raise InvalidInput(f"over must be 'auto' or a number in [0.01, 1000], got {over!r}")
@@ -223,22 +221,23 @@ class MarvelSemi(Marvel):
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
         self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late and removal
-        self.bounds = tuple(max(1, round((epochs or 100) / part)) for part in (12, 4))
         self.remember("guess", torch.zeros(n, classes))
-        self.remember("favoured", torch.full((n,), -1, dtype=numbers_of(classes)))
+        self.remember("given", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("back_at", torch.zeros(n, dtype=torch.int16))
         self.remember("prior", torch.full((classes,), 1 / classes))
         self.remember("share", torch.full((classes,), 1 / classes))
         self.remember("predicted", torch.zeros(classes), each_epoch=True)
-        self.remember("given", torch.zeros(classes), each_epoch=True)
         self.remember("trust", torch.tensor(0.0))
         self.remember("over", torch.tensor(1.0 if over == "auto" else float(over)))
         self.remember("slowness", torch.tensor(0.0))
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
         self.remember("began", torch.tensor(0))
-        self.remember("watched", torch.zeros(n, dtype=torch.bool))
+        self.remember("beside", torch.zeros(n, dtype=numbers_of(classes)))
         if self.late:
-            self.watched[torch.randperm(n, generator=torch.Generator().manual_seed(0))[: min(n // 10, MOST)]] = True
+            generator = torch.Generator().manual_seed(0)
+            planted = torch.randperm(n, generator=generator)[: min(math.ceil(n / PART), MOST)]
+            shift = torch.randint(1, classes, planted.shape, generator=generator)
+            self.beside[planted] = shift.to(self.beside.dtype)
 
     # ------------------------------------------------------------ an epoch
 
@@ -267,31 +266,31 @@ class MarvelSemi(Marvel):
         """What teacher and student say, and what of: with one batch, both see that."""
         student, teacher = networks[0], networks[1]
         shown, learnt = batches[0], batches[-1]
-        index, y, warm = learnt.index, learnt.y, self.clock <= self.warm
+        index, y, warm = learnt.index, self.taught(learnt.index, learnt.y), self.clock <= self.warm
         # What is drawn has a weight of 1; or nothing may be believed, and none of it counts.
         x, worth = learnt.x, (self.used if shown is learnt else self.weight)[index]
         if self.strong > 0 and self.guesses:
             unlabelled = self.removed_at[index] > 0
             x = torch.where(unlabelled.view(-1, *[1] * (x.ndim - 1)), learnt.strong(self.strong), x)
-        other_index, other_y, share = index, y, torch.ones_like(worth)
         if self.alpha > 0:
             partner, share = pair(learnt, self.alpha)
-            other_x, other_index, other_y, other_worth = (
-                column[partner] for column in learnt.everyone(x, index, y, worth)
-            )
+            other_x, other_worth = (column[partner] for column in learnt.everyone(x, worth))
             share = torch.where(warm | (other_worth <= 0), 1, share)
             x = blend(x, other_x, share)
+        else:
+            partner, share = torch.zeros_like(index), torch.ones_like(worth)  # of whom there is nothing in it
         learns = student(x)
         # Beside the student, where both do not share a view that is still being made.
         with torch.no_grad(), nullcontext() if shown is learnt else self.ahead():
             says = teacher(shown.x)
-        return says, learns, index, y, other_index, other_y, share, worth
+        return says, learns, index, y, partner, share, worth
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
-        says, learns, own_index, own_y, other_index, other_y, share, worth = outputs
+        says, learns, own_index, own_y, partner, share, worth = outputs
         self.listen(says, y, index)
         warm = self.clock <= self.warm
-        target = blend(self.target(own_index, own_y), self.target(other_index, other_y), share)
+        target = self.target(own_index, own_y)
+        target = blend(target, target[partner], share)
         costs = -(target * learns.log_softmax(1)).sum(1)
         costs = torch.where(warm, self.cost(learns, own_y, own_index), costs)
         loss = weighted_mean(costs, worth)
@@ -304,11 +303,13 @@ class MarvelSemi(Marvel):
     def listen(self, logits: Tensor, y: Tensor, index: Tensor) -> None:
         """Remember what the teacher says."""
         p, known = logits.softmax(1), self.guess[index]
-        guess = torch.where(known.sum(1, keepdim=True) > 0, (known + p) / 2, p)
-        self.guess[index] = guess
-        self.favoured[index] = guess.scatter(1, y[:, None], -1.0).argmax(1).to(self.favoured.dtype)
+        self.guess[index] = torch.where(known.sum(1, keepdim=True) > 0, (known + p) / 2, p)
+        self.given[index] = y.to(self.given.dtype)
         self.predicted += p.sum(0)
-        self.given += F.one_hot(y, self.classes).sum(0)
+
+    def taught(self, index: Tensor, y: Tensor) -> Tensor:
+        """The labels, planted ones in their place where there are any."""
+        return (y + self.beside[index]) % self.classes if self.late else y
 
     def target(self, index: Tensor, y: Tensor) -> Tensor:
         """What the student is taught of instances: the guess where the label was removed, else the label, which may
@@ -328,12 +329,12 @@ class MarvelSemi(Marvel):
 
     def update(self, seen: Seen) -> None:
         # What is removed and was not seen keeps its weight, which `remove` would make 0.
-        weight, visits = self.weight.clone(), self.given.sum()
-        self.prior = torch.where(visits > 0, self.predicted / visits, self.prior)
-        self.share = torch.where(visits > 0, self.given / visits, self.share)
+        weight = self.weight.clone()
+        labels = self.given[seen.mask & (self.given >= 0)]
+        if len(labels):
+            self.prior = self.predicted / self.predicted.sum()
+            self.share = labels.bincount(minlength=self.classes) / len(labels)
         warm = self.epoch <= self.warm
-        if warm and self.auto:
-            self.look_for_plateau(seen)
         if warm and not self.count_warmup:
             return
         if self.removal:
@@ -367,13 +368,16 @@ class MarvelSemi(Marvel):
             return
         if not self.late or self.memorises or self.epoch == self.epochs:
             self.began.fill_(self.epoch)
+            self.beside.zero_()
 
     @property
     def memorises(self) -> bool:
-        """Whether learnt labels are contradicted more seldom than those that are watched."""
-        contradicted = (self.suggested >= 0).float()
-        learnt, watched = contradicted[~self.watched].mean(), contradicted[self.watched].mean()
-        return bool(learnt < SELDOM * watched)
+        """Whether guesses find planted labels likelier than, of other instances, any but the given one."""
+        seen, planted = self.given >= 0, self.beside > 0
+        label = (self.given.clamp(min=0) + self.beside).long() % self.classes
+        likely = self.guess.gather(1, label[:, None]).squeeze(1)
+        likely = torch.where(planted, likely, (1 - likely) / (self.classes - 1))
+        return bool(likely[seen & planted].mean() > likely[seen & ~planted].mean() + MEMORISED)
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
@@ -382,35 +386,20 @@ class MarvelSemi(Marvel):
             self.over = (guessed / kept.clamp(min=1) * LEAST / (1 - LEAST)).clamp(min=1)
         self.trust = self.ramped(self.epoch + 1) / self.over
 
-    def look_for_plateau(self, seen: Seen) -> None:
-        before, window = self.curve[-1].clone(), len(self.curve) - 1  # the curve is written in place
-        super().look_for_plateau(seen)
-        start, now = self.curve[:2]
-        slows = self.epoch < LONG or (now - before) / window < (now - start) / (self.epoch - 1)
-        first, last = self.bounds
-        if self.epoch < first:
-            self.warm.fill_(NEVER)
-        elif self.epoch >= last or not slows:
-            self.warm.fill_(self.epoch)
-
     @property
     def soonest(self) -> int:
         if not self.removal:
             return 1
-        counted = max(self.shortest, self.wait) if self.count_warmup else self.shortest + self.wait
-        return max(counted, self.shortest + SETTLING * self.auto_zero)
-
-    @property
-    def shortest(self) -> int:
-        return self.bounds[0] if self.warmup is None else self.warmup
+        warm = int(self.warm)
+        counted = max(warm, self.wait) if self.count_warmup else warm + self.wait
+        return max(counted, warm + SETTLING * self.auto_zero)
 
     # ------------------------------------------------------------ what came of it
 
     @property
     def used(self) -> Tensor:
         """(n,) in which proportion instances are drawn."""
-        used = torch.where(self.removed, self.trust * self.weight, self.weight)
-        return torch.where(self.watched & (self.began == 0), 0, used) if self.late else used
+        return torch.where(self.removed, self.trust * self.weight, self.weight)
 
     @property
     def returned_at(self) -> Tensor:
@@ -419,11 +408,14 @@ class MarvelSemi(Marvel):
     @property
     def suggested(self) -> Tensor:
         """What is guessed, where that is not the given label."""
-        return torch.where(self.guess.argmax(1) == self.favoured, self.favoured, -1)
+        guessed = self.guess.argmax(1).to(self.given.dtype)
+        return torch.where((self.given >= 0) & (guessed != self.given), guessed, -1)
 
     @property
     def competitor(self) -> Tensor:
-        return self.favoured
+        """The class that is favoured but for the given one."""
+        first, second = self.guess.topk(2).indices.to(self.given.dtype).unbind(1)
+        return torch.where(self.given >= 0, torch.where(first == self.given, second, first), -1)
 
     @property
     def chosen(self) -> dict[str, float]:

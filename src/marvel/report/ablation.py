@@ -19,15 +19,21 @@ def ablation(experiment: Experiment, records: Iterable[Any]) -> str:
 
 
 def pivots(values: Mapping[tuple[str, str, str], Sequence[float]]) -> str:
-    """(problem, noise, row) -> accuracies, as tables."""
+    """(problem, noise, row) -> accuracies, as tables; rows of which nothing was run are named below."""
     parts = []
     for group in dict.fromkeys(at[0] for at in values):
         columns = list(dict.fromkeys(at[1] for at in values if at[0] == group))
-        rows = []
+        rows, lacking = [], []
         for row in dict.fromkeys(at[2] for at in values if at[0] == group):
             found = [values.get((group, column, row)) for column in columns]
-            rows.append([row, *("" if one is None else mean(one) if one else NOT_RUN for one in found)])
-        parts.append(markdown_table([group, *columns], rows))
+            if any(found):
+                rows.append([row, *("" if one is None else mean(one) if one else NOT_RUN for one in found)])
+            else:
+                lacking.append(row)
+        if rows:
+            parts.append(markdown_table([group, *columns], rows))
+        if lacking:
+            parts.append(f"{group}, {NOT_RUN} at all: {', '.join(lacking)}.")
     return "\n\n".join(parts)
 
 

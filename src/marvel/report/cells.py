@@ -2,7 +2,7 @@
 
 Figures and claims name the cells they are about; `Runs` finds their records among all there are, one a seed. A record
 belongs to a cell only with the paper's network, batch, epochs, learning rate, warm-up and wait (`marvel.paper`), and
-MARVEL's other options at their defaults; of a method that is ours, with all options at their defaults, whatever the
+MARVEL's other options at their defaults; of a method that is ours, with those options that the cell names, whatever the
 protocol. Where a baseline was run with several settings, those run most often count.
 """
 
@@ -45,7 +45,8 @@ ASYMMETRIC_40 = (0.4, 0.0)
 @dataclass(frozen=True)
 class Cell:
     """One kind of run: a problem, a noise with its rate (or both rates of a pair, or none), a method; the network,
-    where there are two for the problem; and the epochs, where the paper does not say them."""
+    where there are two for the problem; the epochs, where the paper does not say them; and what is set by hand of a
+    method that is ours."""
 
     data: str
     noise: str
@@ -53,6 +54,7 @@ class Cell:
     method: str
     network: str | None = None
     epochs: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
     def by(self, method: str) -> "Cell":
         """The same by another method."""
@@ -64,7 +66,8 @@ class Cell:
         rates = ", ".join(f"{100 * rate:g} %" for rate in self.rates)
         kind = {"circular": " asymmetric", "pair": ""}.get(self.noise, f" {self.noise}")
         noise = f", {f'({rates})' if len(self.rates) > 1 else rates}{kind}" if self.rates else ""
-        return f"{self.data}{noise}{f', {self.network}' if self.network else ''}"
+        options = "".join(f", {name} {value}".lower() for name, value in self.options)
+        return f"{self.data}{noise}{f', {self.network}' if self.network else ''}{options}"
 
     def __str__(self) -> str:
         return f"{name_of(self.method)} on {self.setting}"
@@ -108,7 +111,7 @@ class Runs:
 
     def of(self, cell: Cell) -> list[Record]:
         """The records of a cell, in the order of their seeds."""
-        return _most_seeds([r for r in self._near(cell) if _belongs(r["config"])])
+        return _most_seeds([r for r in self._near(cell) if _belongs(r["config"], cell)])
 
     def by_option(self, cell: Cell, option: str) -> dict[int, list[Record]]:
         """The records of a cell by their value of a MARVEL option, of which the paper's is only one."""
@@ -171,19 +174,20 @@ def read_results(paths: Sequence[Path]) -> list[Record]:
     return found
 
 
-def untouched(config: Mapping[str, Any]) -> bool:
-    """Whether all options of the method are at their defaults."""
-    return all(_default(config, name, value) for name, value in config["options"].items())
+def set_by_hand(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the method that are not at their defaults."""
+    known = {name: parameter.default for name, parameter in options_of(METHODS[config["method"]]).items()}
+    return {name: value for name, value in config["options"].items() if name not in known or bool(known[name] != value)}
 
 
 def _place(config: Mapping[str, Any]) -> str:
     return json.dumps([config["data"], config["noise"], config["rate"], list(config["rates"]), config["method"]])
 
 
-def _belongs(config: Mapping[str, Any]) -> bool:
-    """Whether it was run as the paper did it; what is ours, as it is by itself."""
+def _belongs(config: Mapping[str, Any], cell: Cell) -> bool:
+    """Whether it was run as the paper did it; what is ours, as the cell says."""
     if config["method"] in OURS:
-        return untouched(config)
+        return set_by_hand(config) == dict(cell.options)
     return beside(config) is not None and _plain(config)
 
 
@@ -191,8 +195,7 @@ def _plain(config: Mapping[str, Any]) -> bool:
     """Whether MARVEL ran by its defaults, but for the two periods."""
     if not config["method"].startswith("marvel"):
         return True
-    own = {name: value for name, value in config["options"].items() if name not in ("warmup", "wait")}
-    return all(_default(config, name, value) for name, value in own.items())
+    return set(set_by_hand(config)) <= {"warmup", "wait"}
 
 
 def _most_seeds(records: Sequence[Record]) -> list[Record]:
@@ -200,20 +203,10 @@ def _most_seeds(records: Sequence[Record]) -> list[Record]:
     groups: dict[str, dict[int, Record]] = {}
     for record in records:
         told = {key: value for key, value in record["config"].items() if key not in HOW | {"seed", "options"}}
-        own = {
-            key: value
-            for key, value in record["config"]["options"].items()
-            if not _default(record["config"], key, value)
-        }
-        key = json.dumps([told, own], sort_keys=True)
+        key = json.dumps([told, set_by_hand(record["config"])], sort_keys=True)
         groups.setdefault(key, {})[record["config"]["seed"]] = record
     largest: dict[int, Record] = {}
     for group in groups.values():
         if len(group) >= len(largest):
             largest = group
     return [largest[seed] for seed in sorted(largest)]
-
-
-def _default(config: Mapping[str, Any], name: str, value: Any) -> bool:
-    known = options_of(METHODS[config["method"]])
-    return name in known and bool(known[name].default == value)

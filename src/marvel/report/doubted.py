@@ -5,23 +5,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marvel.report.cells import Record, untouched
+from marvel.report.cells import Record, set_by_hand
 from marvel.report.sheet import markdown_table
 from marvel.report.words import NOTHING
 
 EPOCH = "50"
 AT = (1.0, 2.0, 3.0)
+WHEN = {"warmup", "late"}
 NEAR = 0.25
 """How far from these margins count."""
 
 
 def doubted(records: Sequence[Record]) -> str:
-    """Rows for each setting run with nothing set by hand, of its first seed: how many margins lie at -u, and how many
-    such labels are wrong. Not of runs whose warm-up was going on, in which no label is doubted yet."""
+    """Rows for each setting, of its first seed: how many margins lie at -u, and how many such labels are wrong. Of a
+    run with nothing set by hand, or where there is none with only the time set when labels are doubted; not where the
+    warm-up was going on, in which none is doubted yet."""
     rows: list[list[str]] = []
-    for record in sorted(records, key=lambda record: record["config"]["seed"]):
+    for record in sorted(records, key=lambda one: (bool(set_by_hand(one["config"])), one["config"]["seed"])):
         config = record["config"]
-        if config["method"] != "marvel-semi" or not untouched(config) or EPOCH not in record["histograms"]:
+        ours = config["method"] == "marvel-semi" and set(set_by_hand(config)) <= WHEN
+        if not ours or EPOCH not in record["histograms"]:
             continue
         if record["chosen"].get("warmup", 0) >= int(EPOCH):
             continue

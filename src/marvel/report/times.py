@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from statistics import fmean
 
-from marvel.report.cells import OURS, Record, name_of, untouched
+from marvel.report.cells import OURS, Record, name_of, set_by_hand
 from marvel.report.sheet import markdown_table
 from marvel.report.words import mean
 
@@ -19,7 +19,7 @@ def times(records: Iterable[Record]) -> str:
     for record in records:
         config = record["config"]
         alone = record["environment"]["device"] == "cpu"
-        if alone and config["method"] in ("ce", *OURS) and untouched(config):
+        if alone and config["method"] in ("ce", *OURS) and not set_by_hand(config):
             at = (*(str(config[key]) for key in SAME), record["environment"]["device"])
             seconds.setdefault(at, {}).setdefault(config["method"], []).append(record["seconds"])
     rows = []
