@@ -87,7 +87,7 @@ def tab(browser: Any) -> Iterator[Callable[..., Tab]]:
 
 
 def shown(tab: Tab) -> str:
-    """Waits until an instance is there with its picture; its id. A page that loads itself anew has none for a moment."""
+    """Waits until an instance is there with its picture; its id. A page that is loaded anew has none for a moment."""
     tab.until("document.getElementById('picture')?.naturalWidth > 0")
     return str(tab.page.inner_text("#id"))
 

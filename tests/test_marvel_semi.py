@@ -919,9 +919,16 @@ def test_tables_say_what_was_not_run() -> None:
     ]
     assert ablation(Experiment("mine", "Mine", cells), []) == "blobs, not run at all: ce, marvel-semi."
     told = {**record, "asked": asked | {"options": {"back": None}}, "final": {"test_accuracy": 0.93}}
-    assert controls([record, told, told]).splitlines()[2:] == [
+    shorter = {**record, "config": record["config"] | {"epochs": 7}}
+    assert controls([record, told, told, shorter]).splitlines() == [
+        "| digits, cnn2, 60 epochs | symmetric 20% |",
+        "| --- | --- |",
         "| marvel-semi | 91.0 (–, 1) |",
         "| marvel-semi (back none) | 93.0 (0.0, 2) |",
+        "",
+        "| digits, cnn2, 7 epochs | symmetric 20% |",
+        "| --- | --- |",
+        "| marvel-semi | 91.0 (–, 1) |",
     ]
 
 

@@ -24,7 +24,10 @@ def symmetric_beta(u: Tensor, alpha: float) -> Tensor:
     """The quantiles of Beta(alpha, alpha) at u: uniform numbers become draws from it. (m,) -> (m,)
 
     In t = logit(x) the density is (x (1 - x))^alpha, smooth for every alpha: it is summed up, and looked up in reverse.
+    Beta(1, 1) is uniform.
     """
+    if alpha == 1:
+        return u
     end = 40 / alpha + 13 / alpha**0.5  # beyond this lies less than a float can tell
     t = torch.linspace(-end, end, 4097, dtype=torch.float64, device=u.device)
     density = (alpha * (F.logsigmoid(t) + F.logsigmoid(-t) + math.log(4))).exp()  # 1 at its peak

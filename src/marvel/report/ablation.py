@@ -45,6 +45,6 @@ def controls(records: Iterable[Any]) -> str:
         options = ", ".join(f"{name} {value}".lower() for name, value in config["options"].items())
         noise = f"{config['noise']} {config['rate']:.0%}" if config["rate"] else "clean"
         row = config["method"] + (f" ({options})" if options else "")
-        at = (f"{config['data']}, {record['config']['network']}", noise, row)
-        values.setdefault(at, []).append(100 * record["final"]["test_accuracy"])
+        problem = f"{config['data']}, {record['config']['network']}, {record['config']['epochs']} epochs"
+        values.setdefault((problem, noise, row), []).append(100 * record["final"]["test_accuracy"])
     return pivots(values)
