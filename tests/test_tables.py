@@ -193,6 +193,8 @@ def test_parameters_are_named_where_they_tell_rows_apart() -> None:
     rows = cells(tables.accuracy(waits))
     assert [row[2] for row in rows] == ["MARVEL (wait 8)", "MARVEL (wait 9)"]
     assert rows[1][4:] == ["–", "–", "–"]
+    among = [record(0.88, method="marvel+", options={"among": among}) for among in ("survivors", "all")]
+    assert [row[2] for row in cells(tables.accuracy(among))] == ["MARVEL+", "MARVEL+ (among all)"]  # the default
 
 
 def test_rows_without_a_verdict_show_the_number() -> None:

@@ -11,23 +11,25 @@ from marvel.report.words import NOT_RUN, NOTHING, mean
 
 
 def aims(experiment: Experiment, records: Iterable[Mapping[str, Any]]) -> str:
-    """A row an aim; means over the seeds, in percent."""
+    """A row an aim; means over the seeds, in percent. What was not run is named below."""
     values = {(line.cell.group, line.cell.column, line.cell.row): line.values for line in compare(experiment, records)}
-    rows = []
+    rows, lacking = [], dict[tuple[str, str], dict[str, None]]()
     for one in experiment.aims:
         ours = values[one.group, one.column, one.row][one.measure]
+        if not ours:
+            lacking.setdefault((one.group, one.row), {})[one.column] = None
+            continue
         floor, said = _floor(one.floor, values.get((one.group, one.column, str(one.floor)), {}).get(one.measure, []))
         aim = NOTHING if one.aim is None else f"{one.aim:g}"
-        shown = mean(ours) if ours else NOT_RUN
         judged = verdict(ours, floor, one.aim)
-        rows.append([one.group, one.column, one.row, MEASURES[one.measure], said, aim, shown, judged])
-    return markdown_table(["problem", "labels", "method", "what", "floor", "aim", "ours", "verdict"], rows)
+        rows.append([one.group, one.column, one.row, MEASURES[one.measure], said, aim, mean(ours), judged])
+    headings = ["problem", "labels", "method", "what", "floor", "aim", "ours", "verdict"]
+    below = [f"{group}, {row}, {NOT_RUN}: {', '.join(columns)}." for (group, row), columns in lacking.items()]
+    return "\n\n".join([*([markdown_table(headings, rows)] if rows else []), *below])
 
 
 def verdict(ours: Sequence[float], floor: float | None, aim: float | None) -> str:
     """By the mean; where nothing more than the floor is hoped for, that is the aim."""
-    if not ours:
-        return NOT_RUN
     if floor is None:
         return NOTHING
     # 84 is reached by the mean of 83.9 and 84.1, whatever its last bit.

@@ -17,8 +17,8 @@ NEAR = 0.25
 
 
 def doubted(records: Sequence[Record]) -> str:
-    """Rows for each setting, of its first seed: how many margins lie at -u, and how many such labels are wrong. Of a
-    run with nothing set by hand, or where there is none with only the time set when labels are doubted; not where the
+    """A row for each setting, of its first seed: how many of the labels at -u are wrong, as read and in truth. Of a run
+    with nothing set by hand, or where there is none with only the time set when labels are doubted; not where the
     warm-up was going on, in which none is doubted yet."""
     rows: list[list[str]] = []
     for record in sorted(records, key=lambda one: (bool(set_by_hand(one["config"])), one["config"]["seed"])):
@@ -33,13 +33,13 @@ def doubted(records: Sequence[Record]) -> str:
         if any(row[0] == place for row in rows):
             continue
         zero = record["chosen"].get("zero")
-        for u in AT:
-            share, read, true = beside(record["histograms"][EPOCH], u)
-            z = NOTHING if zero is None else f"{round(zero, 1) + 0.0:.1f}"  # not -0.0
-            said = [f"{100 * read:.0f}", NOTHING if true is None else f"{100 * true:.0f}"]
-            rows.append([place, z, f"{u:g}", f"{share:.2f}", f"{math.exp(-u):.2f}", *said])
-    headings = ["labels", "z at the end", "u", "margins at -u, for one at u", "if all labels were right"]
-    return markdown_table([*headings, "of those at -u wrong, as read, %", "truly, %"], rows)
+        z = NOTHING if zero is None else f"{round(zero, 1) + 0.0:.1f}"  # not -0.0
+        rows.append([place, z, *(said(*beside(record["histograms"][EPOCH], u)) for u in AT)])
+    return markdown_table(["labels", "z at the end", *(f"u = {u:g} (e^-u = {math.exp(-u):.2f})" for u in AT)], rows)
+
+
+def said(share: float, read: float, true: float | None) -> str:
+    return f"{share:.2f}: {100 * read:.0f} % ({NOTHING if true is None else f'{100 * true:.0f} %'})"
 
 
 def beside(kept: Record, u: float) -> tuple[float, float, float | None]:

@@ -25,7 +25,7 @@ from marvel.experiment.finding import load
 from marvel.paper import beside, verdict
 from marvel.report.ablation import ablation, controls
 from marvel.report.aims import aims
-from marvel.report.cells import NAMES, Record, Runs, read_results
+from marvel.report.cells import NAMES, Record, Runs, read_results, set_by_hand
 from marvel.report.compared import compare, sheet
 from marvel.report.confident import confident
 from marvel.report.doubted import doubted
@@ -323,7 +323,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _named(records: Sequence[Record]) -> list[tuple[list[Record], str]]:
-    """The records of each setting, whatever the seed, and its method with the parameters that tell it from others."""
+    """The records of each setting, whatever the seed, and its method with the parameters that tell it from others,
+    where they are not at their defaults."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         told = {key: value for key, value in record["config"].items() if key not in HOW | {"seed"}}
@@ -334,7 +335,7 @@ def _named(records: Sequence[Record]) -> list[tuple[list[Record], str]]:
         alike = [other[0]["config"] for other in groups.values() if _place(other[0]["config"]) == _place(here)]
         own = {
             key: value
-            for key, value in here["options"].items()
+            for key, value in set_by_hand(here).items()
             if any(key not in other["options"] or other["options"][key] != value for other in alike)
         }
         said = ", ".join(f"{key} {value}" for key, value in own.items())
