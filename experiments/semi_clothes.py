@@ -2,7 +2,7 @@
 
     python experiments/semi_clothes.py                  about an hour of one CPU core
     python experiments/semi_clothes.py --short          a quarter of an hour
-    python -m marvel.report.tables docs/marvel-semi.md
+    python -m marvel.report.tables docs/marvel-semi*.md
 
 Four of ten labels are wrong, of instances that look alike in the same way (`instance`), which can be learnt without
 being memorised; or four or eight of ten, drawn at random (`symmetric`). 60 epochs of a cnn4, batches of 64, learning

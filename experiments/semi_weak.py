@@ -1,7 +1,7 @@
 """marvel-semi where its teacher is weak: 10,000 images of CIFAR-10, made 16 x 16, and a network of two convolutions.
 
     python experiments/semi_weak.py                     about three quarters of an hour of one CPU core
-    python -m marvel.report.tables docs/marvel-semi.md
+    python -m marvel.report.tables docs/marvel-semi*.md
 
 The network is too small to memorise much, and its guesses are much worse than the labels that are kept. 50 epochs,
 batches of 64, learning rate 0.02 with a cosine, Nesterov, weight decay 5e-4, symmetric noise or none, one seed. `late`

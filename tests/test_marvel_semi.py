@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -209,6 +210,18 @@ def test_planted_labels_are_others_and_taught_until_removal_begins() -> None:
     for options in ({"late": False}, {"removal": False}):
         other = MarvelSemi(201, CLASSES, 9, **options)
         assert not other.beside.any() and torch.equal(other.taught(everyone, y), y)
+
+
+def test_planted_labels_are_found_among_very_many_classes() -> None:
+    """Two class numbers added up are more than the type of either holds."""
+    n, classes = 40, 20_000
+    criterion = MarvelSemi(n, classes, 9, warmup=0)
+    everyone, y = torch.arange(n), torch.full((n,), classes - 1)
+    criterion.beside[:] = (criterion.beside > 0) * (classes - 1)
+    criterion.record(everyone, torch.ones(n), y)
+    criterion.listen(30.0 * F.one_hot(criterion.taught(everyone, y), classes), y, everyone)  # as if known by heart
+    criterion.step()
+    assert int(criterion.began) == 1
 
 
 def test_every_other_class_is_planted_alike() -> None:

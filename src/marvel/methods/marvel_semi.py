@@ -18,9 +18,8 @@ every instance once an epoch, and its margins alone move the ledger; it also rem
 
 pi is the teacher's mean prediction over the last epoch and s the share of each class among the given labels, so that
 guesses do not pile up in the classes that were learnt first. r rises from 0 to 1 over `ramp` epochs; labels begin to
-lean an epoch after the learning rate begins to rise. The warm-up is
-generalised cross entropy on all instances in weak views, without mixup: it memorises far later than cross entropy.
-Accuracy is the teacher's.
+lean an epoch after the learning rate begins to rise. The warm-up is generalised cross entropy on all instances in weak
+views, without mixup: it memorises far later than cross entropy. Accuracy is the teacher's.
 
 `over` is as much as the kept instances need for a third of the draws: 1 while they are a third of all or more, when
 every instance is drawn alike, under its label or under its guess. The learning rate is at most `gentle` in the warm-up,
@@ -374,7 +373,7 @@ class MarvelSemi(Marvel):
     def memorises(self) -> bool:
         """Whether guesses find planted labels likelier than, of other instances, any but the given one."""
         seen, planted = self.given >= 0, self.beside > 0
-        label = (self.given.clamp(min=0) + self.beside).long() % self.classes
+        label = (self.given.clamp(min=0).long() + self.beside) % self.classes
         likely = self.guess.gather(1, label[:, None]).squeeze(1)
         likely = torch.where(planted, likely, (1 - likely) / (self.classes - 1))
         return bool(likely[seen & planted].mean() > likely[seen & ~planted].mean() + MEMORISED)
