@@ -45,14 +45,16 @@ teacher surer than it is right. That two classes are in question holds for a tea
 unsure among many contradicts right labels more often than this says.
 
 Removal keeps wrong labels from being memorised, and need not begin before they are. So some are planted: until removal
-begins, a twentieth of the instances, 1,000 at most, is taught another label than its own, drawn at random. Such labels
-can only be memorised. With Q(b) what the guess has for a planted label, and 1 - Q(y) what it has for all but the
-given one of any other instance, removal begins as
+begins, a twentieth of the instances, 1,000 at most, is taught another label b than its own, drawn at random. Nothing in
+an instance speaks for it, so it can only be memorised. With p(b) what the teacher finds a planted label, and 1 - p(y)
+all labels but the given one of any other instance, removal begins as
 
-    mean of Q(b) > mean of (1 - Q(y)) / (classes - 1) + 0.02
+    mean of p(b) > mean of (1 - p(y)) / (classes - 1) + max(0.02, three standard errors)
 
 or in the last epoch, where it moves the ledger and no more: a network that memorises nothing learns from all labels.
-With `late=False` nothing is planted, and removal begins as margins count.
+What the teacher knows of b is our own doing, and takes long to be forgotten: b never counts in the margin of its
+instance, and from then on not in its guess. With two classes nothing else would be left, so nothing is planted there,
+nor with `late=False`: removal begins as margins count.
 
 Classes may be of any size, and epochs of any number of steps:
 - s stands where one would write the uniform distribution.
@@ -93,9 +95,11 @@ UNKNOWN = 100
 """How many epochs are reckoned with where that is not said."""
 FEWEST = 1000
 """How many margins must be there to read off them where labels are doubted."""
-PART, MOST, MEMORISED = 20, 1000, 0.02
-"""Of how many instances one has its label planted, and how many at most; and how much likelier than by chance these are
-found, on average, where labels are memorised."""
+PART, MOST = 20, 1000
+"""Of how many instances one has a label planted, and how many at most."""
+MEMORISED, ERRORS = 0.02, 3
+"""How much likelier than by chance planted labels are found on average, where labels are memorised; and by how many
+standard errors at least, which is more where few are planted."""
 
 
 def believed(guess: Tensor, share: Tensor, prior: Tensor, temperature: float) -> Tensor:
@@ -110,6 +114,13 @@ def away_from(share: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     # A class without any label has a share of 0, and so a gradient of 0 / 0 where nothing keeps it from that.
     apart = torch.special.xlogy(share, share.clamp(min=1e-8) / mean.clamp(min=1e-8)).sum()
     return torch.where(weight.sum() > 0, apart, 0)
+
+
+def struck(logits: Tensor, label: Tensor) -> Tensor:
+    """The logits without those of the label, -1: of none.  (m, classes), (m,) -> (m, classes)"""
+    at = label.clamp(min=0)[:, None]
+    least = torch.finfo(logits.dtype).min
+    return logits.scatter(1, at, torch.where(label[:, None] < 0, logits.gather(1, at), least))
 
 
 def nearest(n: int) -> float:
@@ -145,7 +156,7 @@ class MarvelSemi(Marvel):
     `count_warmup`: margins of the warm-up count, so that removal begins as it ends and not `wait` epochs later; where
     `zero` is "auto" it begins five epochs after it all the same.
     `late`: removal begins no sooner than labels are memorised; a twentieth of them, 1,000 at most, is wrong by intent
-    until then.
+    until then. Of two classes it begins as margins count.
     `gentle`: the most the learning rate may be in the warm-up; from there it rises with the ramp.
     `removal`, `guesses`: False leaves it out; `by_weight`: False walks over everything and weights the costs instead.
     """
@@ -158,7 +169,8 @@ class MarvelSemi(Marvel):
     given: Tensor  # (n,) the given label; -1: not seen yet
     back_at: Tensor  # (n,) the epoch each instance was last taken back in; 0: never
     began: Tensor  # 0-d, the epoch removal began with; 0: not yet
-    beside: Tensor  # (n,) how far from the given label the planted one is; 0: none is, or no longer
+    beside: Tensor  # (n,) how far from the given label the planted one is; 0: none is
+    likely: Tensor  # (n,) what the teacher last found the planted label; of others, any but the given one
     prior: Tensor  # (classes,) pi
     share: Tensor  # (classes,) s
     predicted: Tensor  # (classes,) this epoch's predictions, summed
@@ -219,7 +231,7 @@ class MarvelSemi(Marvel):
         self.back, self.tau, self.ramp, self.gentle, self.auto_over = back, tau, ramp, gentle, over == "auto"
         self.span, self.temperature, self.alpha, self.spread, self.strong = span, temperature, alpha, spread, strong
         self.lean, self.removal, self.guesses, self.by_weight = lean, removal, guesses, by_weight
-        self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late and removal
+        self.auto_zero, self.doubt, self.late = zero == "auto" and n >= FEWEST, doubt, late and removal and classes > 2
         self.remember("guess", torch.zeros(n, classes))
         self.remember("given", torch.full((n,), -1, dtype=numbers_of(classes)))
         self.remember("back_at", torch.zeros(n, dtype=torch.int16))
@@ -232,6 +244,7 @@ class MarvelSemi(Marvel):
         self.remember("below", torch.tensor(0.0 if zero == "auto" else float(zero)))
         self.remember("began", torch.tensor(0))
         self.remember("beside", torch.zeros(n, dtype=numbers_of(classes)))
+        self.remember("likely", torch.zeros(n))
         if self.late:
             generator = torch.Generator().manual_seed(0)
             planted = torch.randperm(n, generator=generator)[: min(math.ceil(n / PART), MOST)]
@@ -282,10 +295,10 @@ class MarvelSemi(Marvel):
         # Beside the student, where both do not share a view that is still being made.
         with torch.no_grad(), nullcontext() if shown is learnt else self.ahead():
             says = teacher(shown.x)
-        return says, learns, index, y, partner, share, worth
+        return says, learns, index, y, partner, share, worth, self.planted(shown.index, shown.y)
 
     def loss(self, outputs: Outputs, y: Tensor, index: Tensor) -> Tensor:
-        says, learns, own_index, own_y, partner, share, worth = outputs
+        says, learns, own_index, own_y, partner, share, worth, _ = outputs
         self.listen(says, y, index)
         warm = self.clock <= self.warm
         target = self.target(own_index, own_y)
@@ -298,17 +311,32 @@ class MarvelSemi(Marvel):
             loss = loss + self.spread * torch.where(warm, 0, apart)
         return loss
 
+    def followed(self, outputs: Outputs) -> Tensor:
+        """What the teacher says, but for planted labels."""
+        says = super().followed(outputs)
+        return struck(says, outputs[-1]) if self.late and not isinstance(outputs, Tensor) else says
+
     @torch.no_grad()
     def listen(self, logits: Tensor, y: Tensor, index: Tensor) -> None:
         """Remember what the teacher says."""
+        if self.late:
+            planted = self.planted(index, y)
+            p = logits.softmax(1).gather(1, torch.where(planted < 0, y, planted)[:, None]).squeeze(1)
+            self.likely[index] = torch.where(planted < 0, (1 - p) / (self.classes - 1), p)
+            logits = torch.where(self.began > 0, struck(logits, planted), logits)
         p, known = logits.softmax(1), self.guess[index]
         self.guess[index] = torch.where(known.sum(1, keepdim=True) > 0, (known + p) / 2, p)
         self.given[index] = y.to(self.given.dtype)
         self.predicted += p.sum(0)
 
+    def planted(self, index: Tensor, y: Tensor) -> Tensor:
+        """Which label is planted; -1: none."""
+        beside = self.beside[index]
+        return torch.where(beside > 0, (y + beside) % self.classes, -1)
+
     def taught(self, index: Tensor, y: Tensor) -> Tensor:
-        """The labels, planted ones in their place where there are any."""
-        return (y + self.beside[index]) % self.classes if self.late else y
+        """The labels, until removal begins planted ones in their place."""
+        return torch.where(self.began > 0, y, (y + self.beside[index]) % self.classes) if self.late else y
 
     def target(self, index: Tensor, y: Tensor) -> Tensor:
         """What the student is taught of instances: the guess where the label was removed, else the label, which may
@@ -351,32 +379,43 @@ class MarvelSemi(Marvel):
             self.below = doubted_below(seen.margin[seen.mask], self.doubt)
         against = torch.where(self.removed, seen.margin > self.below, seen.margin < self.below)
         streak = torch.where(against, self.streak.clamp(max=LONGEST - 1) + 1, 0)
-        streak = torch.where(seen.mask, streak, self.streak)
+        self.streak = torch.where(seen.mask, streak, self.streak)
         self.look_whether_to_begin()
         moves = seen.mask & (self.began > 0)
-        leaves = moves & ~self.removed & (streak >= self.wait)
-        returns = moves & self.removed & (streak >= (self.back or LONGEST)) & (self.back is not None)
+        leaves = moves & ~self.removed & (self.streak >= self.wait)
+        returns = moves & self.removed & (self.streak >= (self.back or LONGEST)) & (self.back is not None)
         self.remove(leaves)
         self.take_back(returns)
         self.back_at = torch.where(returns, self.epoch, self.back_at)
-        self.streak = torch.where(leaves | returns, 0, streak)
+        self.streak = torch.where(leaves | returns, 0, self.streak)
 
     def look_whether_to_begin(self) -> None:
         """Removal begins as margins count; with `late`, as labels are memorised."""
         if self.epoch < self.warm + SETTLING * self.auto_zero or self.began:
             return
-        if not self.late or self.memorises or self.epoch == self.epochs:
+        last = self.epoch >= (self.epochs or UNKNOWN)
+        if not self.late or self.memorises or last:
             self.began.fill_(self.epoch)
-            self.beside.zero_()
+            self.give_back_labels(last)
+
+    def give_back_labels(self, last: bool) -> None:
+        """From now on planted instances are taught their own labels: what was noted of them before is of no account."""
+        rows = ((self.beside > 0) & (self.given >= 0)).nonzero().squeeze(1)
+        label = self.planted(rows, self.given[rows].long())
+        self.guess[rows] = struck(self.guess[rows].clamp(min=1e-8).log(), label).softmax(1)
+        if not last:  # where nothing follows, it is all there is
+            self.streak[rows] = 0
+            self.epochs_seen[rows] = self.epochs_seen[rows].clamp(max=1)
 
     @property
     def memorises(self) -> bool:
-        """Whether guesses find planted labels likelier than, of other instances, any but the given one."""
+        """Whether the teacher finds planted labels likelier than, of other instances, any but the given one."""
         seen, planted = self.given >= 0, self.beside > 0
-        label = (self.given.clamp(min=0).long() + self.beside) % self.classes
-        likely = self.guess.gather(1, label[:, None]).squeeze(1)
-        likely = torch.where(planted, likely, (1 - likely) / (self.classes - 1))
-        return bool(likely[seen & planted].mean() > likely[seen & ~planted].mean() + MEMORISED)
+        known, chance = self.likely[seen & planted], self.likely[seen & ~planted].mean()
+        if len(known) < 2:
+            return False
+        error = float(known.std()) / math.sqrt(len(known))
+        return bool(known.mean() - chance > max(MEMORISED, ERRORS * error))
 
     def share_out(self) -> None:
         """How often guesses are drawn in the next epoch."""
