@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
@@ -90,6 +91,46 @@ def test_canaries_are_wrong_labels_and_leave_small_classes_alone() -> None:
 
 def test_no_canaries_where_no_class_can_spare_one() -> None:
     assert len(plant(np.arange(60) % 20, 20, 5, np.random.default_rng(0), None)) == 0
+
+
+@pytest.mark.parametrize(("sizes", "wanted", "made"), [
+    ([60, *[7] * 200], 73, 12), ([40] * 5 + [8] * 150, 60, 40), ([1000, 30], 200, 200), ([12, 11, 10], 5, 5),
+])  # fmt: skip
+def test_no_class_gives_more_than_a_fifth_of_its_labels(sizes: list[int], wanted: int, made: int) -> None:
+    given = np.repeat(np.arange(len(sizes)), sizes)
+    for seed in range(20):
+        index = plant(given, len(sizes), wanted, np.random.default_rng(seed), None).index
+        assert len(index) == made == len(set(index.tolist())) and (np.diff(index) > 0).all()
+        taken = np.bincount(given[index], minlength=len(sizes))
+        assert all(count <= size // 5 for count, size in zip(taken.tolist(), sizes, strict=True))
+
+
+def test_where_classes_have_room_each_label_is_as_likely() -> None:
+    given, counts = np.repeat([0, 1, 2], [100, 200, 300]), np.zeros(600)
+    for seed in range(2000):
+        counts[plant(given, 3, 30, np.random.default_rng(seed), None).index] += 1
+    assert stats.chisquare(counts).pvalue > 0.001
+
+
+def test_classes_too_small_for_canaries_give_none_unasked() -> None:
+    """One class of thirty and many of eight: the thirty are not sacrificed for a claim that cannot be made."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.cat([torch.zeros(30, dtype=torch.long), 1 + torch.arange(1200) % 150])
+    x = 3 * torch.randn(151, 20, generator=g)[y] + torch.randn(1230, 20, generator=g)
+    small = Data("small", x, y, tuple(f"c{k}" for k in range(151)), mean=(0.0,) * 20, std=(1.0,) * 20)
+    quick: dict[str, Any] = {"epochs": 2, "device": "cpu"}
+    found = clean(small, **quick)
+    assert len(found.run.canaries) == 0 and found.estimate is None
+    why = "no more than 6 of 1,230 labels can be made wrong where 50 are needed: a class of 10 labels or more can spare"
+    assert any(said.startswith(why) for said in found.found["warnings"])
+    found = clean(small, canaries=90, **quick)
+    assert len(found.run.canaries) == 6
+    assert any(said.startswith(f"6 canaries are fewer than 50: {why}") for said in found.found["warnings"])
+    with pytest.raises(InvalidInput, match="no more than 6 of 1,230 labels"):
+        clean(small, precision=0.9, **quick)
+    y = torch.cat([torch.arange(400) % 5, 5 + torch.arange(600) % 146])  # five classes of 80, many of four or five
+    found = clean(replace(small, x=3 * torch.randn(151, 20, generator=g)[y], y=y), canaries=90, **quick)
+    assert "80 of the 90 canaries were made: a class of 10 labels or more" in " ".join(found.found["warnings"])
 
 
 def test_leaving_one_out_is_what_fitting_without_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +514,11 @@ def test_too_few_labels_for_a_claim_are_said() -> None:
     assert found.found["warnings"][0].startswith(few)
     resumed = clean(blobs(300), canaries=0, **QUICK)  # as the command goes on: with the number that the folder holds
     assert resumed.found["warnings"] == found.found["warnings"]
-    assert "unasked. Nothing" in clean(blobs(200), **QUICK).found["warnings"][0]
+    few = "200 labels are too few to make 50 of them wrong; 250 have room for as many. Nothing is claimed about"
+    assert clean(blobs(200), **QUICK).found["warnings"][0].startswith(few)
+    for top in (None, 5):
+        (said,) = clean(blobs(200), top=top, **QUICK).found["warnings"]
+        assert not said.endswith(".")  # whoever prints it ends the sentence
     assert clean(blobs(300), canaries=50, **QUICK).estimate is not None
 
 

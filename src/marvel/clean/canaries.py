@@ -1,6 +1,6 @@
 """Canaries: a few labels made wrong on purpose before training, so that what happens to them can be counted.
 
-Which instances: drawn at random among the classes that can spare one. Which wrong label: a first guess at how the
+Which instances: drawn at random, of each class as many as it can spare. Which wrong label: a first guess at how the
 data's own labels go wrong says what each class is mistaken for (`confusions`); a fifth is drawn from all classes alike.
 Uniform flips alone would be too easy a test: where one class is systematically labelled as another, a network takes
 these labels for the truth far sooner than labels strewn at random.
@@ -20,7 +20,7 @@ SHARE, LEAST, MOST = 0.02, 60, 0.05
 CLAIM = 50
 """With fewer canaries nothing is claimed."""
 UTMOST = 0.2
-"""The largest share that can be asked for: more would be another dataset."""
+"""The largest share that can be asked for, of all labels and of those of a class: more would be another dataset."""
 SPARE = 10
 """A class of fewer instances gives no canary."""
 ANYWHERE = 0.2
@@ -76,15 +76,12 @@ def plant(
     features: Numbers | None,
     rows: Labels | None = None,
 ) -> Canaries:
-    """Choose `number` instances and false labels; `features` are for the first guess, where there are any: of all
-    instances, or of those in `rows`."""
-    counts = np.bincount(given, minlength=classes)
-    spare = np.flatnonzero(counts[given] >= SPARE)
-    there = np.flatnonzero(counts)
-    number = min(number, len(spare))
+    """Choose `number` instances, or as many as can be spared, and false labels; `features` are for the first guess,
+    where there are any: of all instances, or of those in `rows`."""
+    there = np.unique(given)
     if number == 0 or len(there) < 2:
         return Canaries(np.empty(0, np.int64), np.empty(0, np.int64))
-    index = np.sort(rng.choice(spare, number, replace=False)).astype(np.int64)
+    index = np.sort(chosen(given, number, rng))
     chance = np.zeros((classes, classes))
     chance[:, there] = 1.0
     np.fill_diagonal(chance, 0)
@@ -95,8 +92,34 @@ def plant(
         chance[known] = (1 - ANYWHERE) * guessed[known] + ANYWHERE * chance[known]
     bounds = np.cumsum(chance[given[index]], axis=1)
     bounds /= bounds[:, -1:]
-    label = (rng.random(number)[:, None] > bounds).sum(axis=1)
+    label = (rng.random(len(index))[:, None] > bounds).sum(axis=1)
     return Canaries(index, label.astype(np.int64))
+
+
+def to_spare(given: Labels) -> Labels:
+    """How many labels of each class can be made wrong: a fifth, and none of a small class."""
+    counts = np.bincount(given)
+    return np.where(counts >= SPARE, (UTMOST * counts).astype(np.int64), 0)
+
+
+def chosen(given: Labels, number: int, rng: np.random.Generator) -> Labels:
+    """`number` instances at random, or as many as can be spared. Those that a class cannot spare are drawn again."""
+    room, index = to_spare(given), np.empty(0, np.int64)
+    while missing := min(number - len(index), room.sum()):
+        left = np.setdiff1d(np.flatnonzero(room[given] > 0), index)
+        drawn = rng.choice(left, missing, replace=False)
+        drawn = drawn[place_in_class(given[drawn]) < room[given[drawn]]]
+        room -= np.bincount(given[drawn], minlength=len(room))
+        index = np.concatenate([index, drawn])
+    return index
+
+
+def place_in_class(labels: Labels) -> Labels:
+    """The how-manieth of its class each is, from 0."""
+    order = np.argsort(labels, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order)) - np.searchsorted(labels[order], labels[order])
+    return place
 
 
 def confusions(features: Numbers, given: Labels, classes: int) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from marvel.clean import cut
-from marvel.clean.canaries import CLAIM, UTMOST, Canaries, how_many, plant
+from marvel.clean.canaries import CLAIM, SPARE, UTMOST, Canaries, how_many, plant, to_spare
 from marvel.clean.estimate import Scores, curve
 from marvel.clean.findings import Findings, Issue
 from marvel.clean.judgement import Judgement
@@ -24,6 +24,7 @@ LOOKED_AT = 20_000
 """How many instances the first guess at the confusions is made from, at most: it takes 15 KiB an instance."""
 POOLED = 8
 """The side that images are averaged to for it."""
+OF_A_CLASS = f"a class of {SPARE} labels or more can spare a fifth of them, a smaller one none"
 
 
 class CleanRun(Run):
@@ -49,9 +50,19 @@ class CleanRun(Run):
     def canaries(self) -> Canaries:
         """A function of the data and the seed, so that a run that goes on has the same."""
         rng = np.random.default_rng(seed_of(self.config.seed, "canaries"))
-        number, classes = how_many(len(self.data), self.wanted), len(self.data.classes)
+        number, classes = self.asked, len(self.data.classes)
         rows = self.some() if number and classes > 2 else None
         return plant(self.given, classes, number, rng, None if rows is None else self.looked_at(rows), rows)
+
+    @cached_property
+    def asked(self) -> int:
+        """How many canaries there should be: unasked none, where the classes cannot spare enough to claim anything."""
+        number = how_many(len(self.data), self.wanted)
+        return number if self.wanted is not None or self.spare >= CLAIM else 0
+
+    @property
+    def spare(self) -> int:
+        return int(to_spare(self.given).sum())
 
     @property
     def given(self) -> npt.NDArray[np.int64]:
@@ -59,8 +70,7 @@ class CleanRun(Run):
 
     def labels(self) -> torch.Tensor:
         if self.precision is not None and len(self.canaries) < CLAIM:
-            enough = UTMOST * len(self.data) >= CLAIM
-            instead = f"add --canaries {CLAIM}" if enough else f"{CLAIM / UTMOST:.0f} labels have room for as many"
+            instead = f"add --canaries {CLAIM}" if self.spare >= CLAIM else self.why_few()
             raise InvalidInput(
                 f"precision {self.precision:g} can only be promised from {CLAIM} canaries on, and there are "
                 f"{len(self.canaries)}: {instead}; or say how many to list, with --top 100"
@@ -195,16 +205,26 @@ class CleanRun(Run):
         return [*([said] if left_out else []), *self.of_canaries()]
 
     def of_canaries(self) -> list[str]:
-        """What there are too few of them for."""
+        """What there are too few of them for, and why."""
+        made = len(self.canaries)
+        short = [f"{made:,} of the {self.asked:,} canaries were made: {OF_A_CLASS}"] if CLAIM <= made < self.asked else []
         planted, by_default = int(self.told.canary[self.judgement.shown].sum()), how_many(len(self.data))
         if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
-            return []
+            return short
         few = f"{amount(planted, 'canary is', 'canaries are')} fewer than {CLAIM}"
-        if not planted and not by_default:
-            asked = f"; --canaries {CLAIM} does" if UTMOST * len(self.data) >= CLAIM else ""
-            few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked{asked}"
-        listed = " The list is of those that were removed, or whose margins are negative on average"
-        return [f"{few}. Nothing is claimed about how many labels are wrong.{'' if self.judgement.top else listed}"]
+        if self.spare < min(CLAIM, self.asked or CLAIM):
+            few = f"{few}: {self.why_few()}" if planted else self.why_few()
+        elif not planted and not by_default:
+            few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked; --canaries {CLAIM} does"
+        listed = ". The list is of those that were removed, or whose margins are negative on average"
+        return [f"{few}. Nothing is claimed about how many labels are wrong{'' if self.judgement.top else listed}"]
+
+    def why_few(self) -> str:
+        """Why fewer than enough labels can be made wrong."""
+        n = len(self.data)
+        if UTMOST * n < CLAIM:
+            return f"{n:,} labels are too few to make {CLAIM} of them wrong; {CLAIM / UTMOST:.0f} have room for as many"
+        return f"no more than {self.spare:,} of {n:,} labels can be made wrong where {CLAIM} are needed: {OF_A_CLASS}"
 
     # ------------------------------------------------------------ files
 
