@@ -906,10 +906,13 @@ def test_runs_that_cannot_be_exported_say_why(table: Path, tmp_path: Path) -> No
     with pytest.raises(FolderError, match="there is no run in"):
         export(tmp_path / "nowhere", tmp_path / "out")
     folder = run_on(table, tmp_path / "run", **SETTINGS)
-    with pytest.raises(
-        InvalidInput, match="nothing was decided in .*marvel review .*--accept-all or --accept-above 0.9"
-    ):
+    with pytest.raises(InvalidInput, match="nothing was decided in .*marvel review .*--accept-all$"):
         export(folder, tmp_path / "out")
+    columns = folder.instances()
+    folder.write_instances({**columns, "wrong_probability": np.full(len(columns["index"]), 0.2)})
+    with pytest.raises(InvalidInput, match="--accept-all or --accept-above 0.9$"):
+        export(folder, tmp_path / "out")
+    folder.write_instances(columns)
     other, facts = RunFolder(tmp_path / "other"), folder.config
     assert facts is not None
     other.config = {**facts, "data": {**facts["data"], "name": "digits", "origin": None}}

@@ -997,3 +997,14 @@ def test_a_loop_of_ones_own_is_told_what_it_leaves_out(key: str) -> None:
 def test_truncated_gce_wants_the_trainer() -> None:
     with pytest.warns(UserWarning, match=r"does part of its work in start\(\)"):
         GCE(6, 3, truncate=0.5)(torch.randn(3, 3), torch.tensor([0, 1, 2]), torch.arange(3))
+
+
+def test_more_epochs_than_two_bytes_hold_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="at most 32,767 epochs, got 32,768"):
+        Marvel(4, 2, epochs=32_768)
+    criterion = Marvel(4, 2)
+    criterion.record(torch.arange(4), torch.ones(4), torch.zeros(4))
+    criterion.epoch = 32_767
+    criterion.step()
+    with pytest.raises(InvalidInput, match="at most 32,767 epochs, got 32,768"):
+        criterion.step()

@@ -124,7 +124,7 @@ def npz(folder: Path) -> Path:
 
 def pair(tmp_path: Path, timeout: float) -> list[subprocess.Popen[str]]:
     """Two processes as two machines would start them, without a common guard, well into their training."""
-    words = ["train", "--data", str(npz(tmp_path)), "--network", "cnn4", "--epochs", "100000", "--device", "cpu"]
+    words = ["train", "--data", str(npz(tmp_path)), "--network", "cnn4", "--epochs", "30000", "--device", "cpu"]
     meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     started = [
         subprocess.Popen(

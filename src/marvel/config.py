@@ -174,7 +174,7 @@ class Config:
 
     def _check_noise(self) -> None:
         """What a noise does not take is refused: a rate that nobody reads would pass for a noisy run that went well."""
-        takes = _takes(self.noise)
+        takes = told_by(self.noise)
         for name in ("rate", "rates", "noise_file"):
             if getattr(self, name) and name != takes:
                 instead = "add --noise symmetric" if self.noise == "none" else f"it takes {takes}"
@@ -340,14 +340,14 @@ def config_from(*layers: Mapping[str, Any]) -> Config:
             raise InvalidInput(_no_setting(key, settings.get("method", Config.method), names, known))
     typed = {name: _as(name, value, known[name].annotation) for name, (_, value) in options.items()}
     config = Config(**settings, options=typed)
-    takes = _takes(config.noise)
+    takes = told_by(config.noise)
     if takes in ("rate", "rates") and takes not in settings:  # none of it may be meant, but is then said
         example = "--rate 0.4" if takes == "rate" else "--rates 0.4,0.1"
         raise InvalidInput(f"how much noise '{config.noise}' there is must be said: add {example}")
     return config
 
 
-def _takes(noise: str) -> str | None:
+def told_by(noise: str) -> str | None:
     """The setting that a noise is told by how much, or from where."""
     special = {"none": None, "pair": "rates", "transition": "noise_file", "file": "noise_file"}
     return special.get(noise, "rate")

@@ -128,6 +128,8 @@ TRAINERS = ("outputs", "draws", "start", "prepare", "predict", "optimizers", "lr
 """What only our Trainer calls: a method that changes one of these needs it, unless it says where (`trainer_where`)."""
 NAMELESS = "so nothing is learnt about any instance: call criterion(outputs, y, index)"
 """What comes of batches without their index."""
+MOST_EPOCHS = torch.iinfo(torch.int16).max
+"""Epochs are remembered of each instance, in two bytes."""
 
 
 def margins(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -206,6 +208,7 @@ class Method(Memory):
         check_count("classes", classes, 2, "the number of classes")
         if epochs is not None:
             check_count("epochs", epochs, 1, "the number of epochs of the training")
+        self._check_epochs(epochs or 1)
         self.n, self.classes, self.epochs = n, classes, epochs
         self.epoch = 1
         self.checks = True
@@ -446,6 +449,7 @@ class Method(Memory):
                 "criterion.train() before you train on",
                 stacklevel=3,
             )
+        self._check_epochs(self.epoch)
         seen = Seen(self.margin / self.visits.clamp(min=1), self.visits > 0, self.lost_to.clone())
         self._raise_faults(seen)
         # The running mean over the epochs seen, the first excepted unless it is the only one.
@@ -484,6 +488,13 @@ class Method(Memory):
         return issues_of(self, labels, names, ids)
 
     # ------------------------------------------------------------ the machinery
+
+    def _check_epochs(self, epoch: int) -> None:
+        if epoch > MOST_EPOCHS:
+            raise InvalidInput(
+                f"a training has at most {MOST_EPOCHS:,} epochs, got {epoch:,}: call step() less often, after several "
+                "rounds through the data"
+            )
 
     def _note(self, logits: Tensor, y: Tensor, index: Tensor, worth: Tensor | None = None) -> None:
         """Nothing in the loss waits for the notes, so they may be taken beside it."""

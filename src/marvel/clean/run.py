@@ -207,7 +207,9 @@ class CleanRun(Run):
     def of_canaries(self) -> list[str]:
         """What there are too few of them for, and why."""
         made = len(self.canaries)
-        short = [f"{made:,} of the {self.asked:,} canaries were made: {OF_A_CLASS}"] if CLAIM <= made < self.asked else []
+        short = (
+            [f"{made:,} of the {self.asked:,} canaries were made: {OF_A_CLASS}"] if CLAIM <= made < self.asked else []
+        )
         planted, by_default = int(self.told.canary[self.judgement.shown].sum()), how_many(len(self.data))
         if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
             return short
@@ -215,7 +217,9 @@ class CleanRun(Run):
         if self.spare < min(CLAIM, self.asked or CLAIM):
             few = f"{few}: {self.why_few()}" if planted else self.why_few()
         elif not planted and not by_default:
-            few = f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked; --canaries {CLAIM} does"
+            few = (
+                f"{len(self.data):,} labels are too few to make {CLAIM} of them wrong unasked; --canaries {CLAIM} does"
+            )
         listed = ". The list is of those that were removed, or whose margins are negative on average"
         return [f"{few}. Nothing is claimed about how many labels are wrong{'' if self.judgement.top else listed}"]
 

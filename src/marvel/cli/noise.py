@@ -76,6 +76,7 @@ def noise(
     from marvel.labels import read_labels
     from marvel.plan import seed_of
 
+    _check_flags(noise, {"--rate": rate, "--rates": rates, "--noise-file": noise_file})
     source = read_labels(labels, column)
     if source.names is not None and classes not in (None, len(source.names)):
         raise InvalidInput(
@@ -103,6 +104,27 @@ def noise(
     else:
         _print_corruption(corruption, source.names)
         typer.echo(f"The labels are in {out}.")
+
+
+def _check_flags(noise: str, given: dict[str, Any]) -> None:
+    """Each noise is told by one flag by how much, or from where."""
+    from marvel.config import told_by
+
+    if noise == "instance":
+        raise InvalidInput(
+            "noise 'instance' follows the instances themselves, which a file of labels does not hold: "
+            "marvel train --noise instance --rate 0.2"
+        )
+    takes = told_by(noise)
+    if takes is None:
+        return
+    flag = f"--{takes.replace('_', '-')}"
+    example = {"--rate": "0.2", "--rates": "0.4,0.2", "--noise-file": "FILE"}[flag]
+    if given[flag] is None:
+        raise InvalidInput(f"noise '{noise}' is told by {flag}, which is missing: add {flag} {example}")
+    for other, value in given.items():
+        if value is not None and other != flag:
+            raise InvalidInput(f"noise '{noise}' takes no {other}: {flag} {example} is all that it is told by")
 
 
 def _list_noise(as_json: bool) -> None:

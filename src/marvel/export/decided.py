@@ -120,9 +120,10 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
         raise InvalidInput("accept_all takes every suggestion and accept_above some of them: give one of the two")
     decisions = read_decisions(folder.decisions_file, of=str(config["data"].get("fingerprint") or ""))
     if not decisions and not accept_all and accept_above is None:
+        above = " or --accept-above 0.9" if np.isfinite(_probabilities(columns)).any() else ""
         raise InvalidInput(
             f"nothing was decided in {folder.path}: look at the suspects with marvel review {folder.path}, "
-            "or accept suggestions unreviewed with --accept-all or --accept-above 0.9"
+            f"or accept suggestions unreviewed with --accept-all{above}"
         )
     rows, ids, given, suggested = (columns[name].tolist() for name in ("row", "id", "given", "suggested"))
     _check(folder, classes, n, given, rows, decisions.values())
@@ -192,6 +193,11 @@ def _check(folder: RunFolder, classes: tuple[str, ...], n: int, given: Any, rows
         raise FolderError(f"{folder.path} is damaged: instances.parquet and config.json do not belong together")
 
 
+def _probabilities(columns: dict[str, Any]) -> Any:
+    """How probably each label is wrong; NaN where the run makes no claim."""
+    return np.array(columns.get("wrong_probability", np.full(len(columns["index"]), np.nan)), dtype=np.float64)
+
+
 def _accepted(columns: dict[str, Any], accept_all: bool, above: float | None) -> tuple[Any, Any]:
     """Which labels are flagged, and for which of them the suggestion is accepted."""
     # A run of `marvel train` has no list of issues: there, what was removed is flagged.
@@ -200,7 +206,7 @@ def _accepted(columns: dict[str, Any], accept_all: bool, above: float | None) ->
         return flagged, flagged
     if above is None:
         return flagged, np.zeros(len(flagged), dtype=bool)
-    probability = np.array(columns.get("wrong_probability", np.full(len(flagged), np.nan)), dtype=np.float64)
+    probability = _probabilities(columns)
     if np.isnan(probability).all():
         raise InvalidInput("this run makes no claim how probably a label is wrong: --accept-all takes all it flagged")
     return flagged, flagged & (np.nan_to_num(probability, nan=-1.0) > above)
