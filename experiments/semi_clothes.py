@@ -13,32 +13,35 @@ the learning rate.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from semi_digits import FIRST, go
 from semi_weak import small
 
 from marvel.config import Config
-from marvel.data import load
+from marvel.data import Data, load
 
-TRAINED, TESTED = 8_000, 5_000
+NAME, TRAINED, TESTED = "fashion-mnist-14", 8_000, 5_000
 NOISES = ("instance", 0.4), ("symmetric", 0.8), ("symmetric", 0.4)
+USUAL: dict[str, Any] = {
+    "network": "cnn4",
+    "batch": 64,
+    "schedule": "cosine",
+    "nesterov": True,
+    "weight_decay": 5e-4,
+    "epochs": 60,
+    "lr": 0.06,
+}
+
+
+def clothes() -> Data:
+    return small(load("fashion-mnist"), TRAINED, TESTED, NAME)
 
 
 def grid(seeds: int, short: bool) -> list[Config]:
-    usual = {"network": "cnn4", "batch": 64, "schedule": "cosine", "nesterov": True}
-    usual |= {"epochs": 40, "lr": 0.02} if short else {"epochs": 60, "lr": 0.06}
+    usual = USUAL | ({"epochs": 40, "lr": 0.02} if short else {})
     return [
-        Config(
-            data="fashion-mnist-14",
-            noise=noise,
-            rate=rate,
-            method=method,
-            options=options,
-            seed=seed,
-            **usual,
-            drops=(),
-            weight_decay=5e-4,
-        )
+        Config(data=NAME, noise=noise, rate=rate, method=method, options=options, seed=seed, drops=(), **usual)
         for seed in range(seeds)
         for noise, rate in (NOISES[:1] if short else NOISES)
         for method, options in FIRST
@@ -52,8 +55,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="results/semi/clothes.jsonl or clothes-short.jsonl by default")
     args = parser.parse_args()
     results = args.results or Path(f"results/semi/clothes{'-short' if args.short else ''}.jsonl")
-    clothes = small(load("fashion-mnist"), TRAINED, TESTED, "fashion-mnist-14")
-    go(grid(args.seeds, args.short), {clothes.name: clothes}, results)
+    go(grid(args.seeds, args.short), {NAME: clothes()}, results)
 
 
 if __name__ == "__main__":

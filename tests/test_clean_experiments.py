@@ -1,11 +1,15 @@
 """The experiments of `marvel clean` end in records: their scripts, small, as they are run."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from marvel.report.tables import read_records
+from marvel.report.thorough import thorough as table
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
@@ -36,3 +40,24 @@ def test_detection_stands_beside_confident_learning(tmp_path: Path) -> None:
     assert found["marvel clean"]["detection_auroc"] > 0.8
     assert found["confident learning"]["self_confidence_detection_auroc"] > 0.8
     assert record["wall_ours"] > 0 and record["wall_folds"] > 0
+
+
+def test_the_thorough_mode_stands_beside_the_usual_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    thorough = importlib.import_module("thorough")
+    monkeypatch.setattr(thorough, "DIGITS", (("symmetric", 0.2),))
+    monkeypatch.setattr(thorough, "CLOTHES", ())
+    few = [{**settings, "epochs": 8} for settings in thorough.grid() if settings["seed"] == 0]
+    monkeypatch.setattr(thorough, "grid", lambda: few)
+    monkeypatch.setattr(sys, "argv", ["thorough.py", "--results", str(tmp_path / "records.jsonl")])
+    thorough.main()
+    thorough.main()  # what is there already is left out
+    found = read_records(tmp_path / "records.jsonl")
+    assert [record["asked"]["method"] for record in found] == ["marvel", "marvel-semi", "marvel-semi"]
+    lines = table(found).splitlines()[2:]
+    assert [line.split(" | ")[1] for line in lines] == ["marvel", "marvel-semi", "marvel-semi (late false)"]
+    for record, line in zip(found, lines, strict=True):
+        assert (
+            f"| {100 * record['final']['detection_auroc']:.1f} (–, 1) |" in line
+            and record["final"]["detection_auroc"] > 0.9
+        )

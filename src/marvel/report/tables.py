@@ -33,6 +33,7 @@ from marvel.report.judged import agreement, by_problem, by_reading, outside
 from marvel.report.progress import progress
 from marvel.report.schedule import schedule
 from marvel.report.sheet import markdown_table as table
+from marvel.report.thorough import thorough
 from marvel.report.times import times
 from marvel.report.words import NOTHING, judgement, mean, paper_mean
 from marvel.results import by_run
@@ -245,6 +246,7 @@ SECTIONS: dict[str, Callable[[Path | None], str]] = {
     "detection": lambda path: detection(read_records(path)),
     "calibration": lambda path: calibration(read_records(path)),
     "confident": lambda path: confident(read_records(path)),
+    "thorough": lambda path: thorough(read_records(path)),
     "provenance": lambda path: provenance(read_records(path)),
     "demo": lambda path: demo(_json(path, _text(path))),
     "experiment": lambda path: experiment(path),

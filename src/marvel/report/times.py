@@ -13,12 +13,13 @@ SAME = ("data", "network", "epochs", "batch", "precision")
 def times(records: Iterable[Record]) -> str:
     """A row for each method of ours and place where both were run; noise does not change what a step costs.
 
-    On a CPU only: runs on a GPU share it, and their seconds say how many did. `python -m benchmarks` has its steps.
+    Of ordinary training, on a CPU only: runs on a GPU share it, and their seconds say how many did. `python -m
+    benchmarks` has its steps.
     """
     seconds: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for record in records:
         config = record["config"]
-        alone = record["environment"]["device"] == "cpu"
+        alone = record["environment"]["device"] == "cpu" and "flagged" not in record  # those are of `marvel clean`
         if alone and config["method"] in ("ce", *OURS) and not set_by_hand(config):
             at = (*(str(config[key]) for key in SAME), record["environment"]["device"])
             seconds.setdefault(at, {}).setdefault(config["method"], []).append(record["seconds"])
