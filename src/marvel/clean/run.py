@@ -228,7 +228,8 @@ class CleanRun(Run):
         n = len(self.data)
         if UTMOST * n < CLAIM:
             return f"{n:,} labels are too few to make {CLAIM} of them wrong; {CLAIM / UTMOST:.0f} have room for as many"
-        return f"no more than {self.spare:,} of {n:,} labels can be made wrong where {CLAIM} are needed: {OF_A_CLASS}"
+        most = f"no more than {self.spare:,}" if self.spare else "none"
+        return f"{most} of {n:,} labels can be made wrong where {CLAIM} are needed: {OF_A_CLASS}"
 
     # ------------------------------------------------------------ files
 
