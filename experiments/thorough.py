@@ -19,8 +19,8 @@ from marvel.data import Data, load
 from marvel.results import records
 from marvel.runs import Facts
 
-METHODS: tuple[Facts, ...] = {"method": "marvel"}, {"method": "marvel-semi"}, {"method": "marvel-semi", "late": False}
-DIGITS = ("symmetric", 0.2), ("symmetric", 0.4), ("circular", 0.2), ("class-dependent", 0.3)
+METHODS = "marvel", "marvel-semi"
+DIGITS = ("symmetric", 0.2), ("symmetric", 0.4), ("circular", 0.2), ("circular", 0.4), ("class-dependent", 0.3)
 CLOTHES = (("instance", 0.4),)
 
 
@@ -30,7 +30,15 @@ def grid() -> Iterator[Facts]:
         for seed in range(seeds):
             for noise, rate in noises:
                 for method in METHODS:
-                    yield {"data": data, "noise": noise, "rate": rate, "seed": seed, **usual, **machine, **method}
+                    yield {
+                        "data": data,
+                        "noise": noise,
+                        "rate": rate,
+                        "seed": seed,
+                        "method": method,
+                        **usual,
+                        **machine,
+                    }
 
 
 def main() -> None:

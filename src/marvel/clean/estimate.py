@@ -1,7 +1,7 @@
 """How many labels are wrong, and which: from the scores of canaries and of all others.
 
 The model, in a sentence: real wrong labels have scores like canaries that were given the same kind of wrong label. Two
-kinds are told apart. A pair (given label, strongest competitor) that turns up among the removed far more often than
+kinds are told apart. A pair (given label, strongest competitor) that turns up among the suspect far more often than
 others is *favoured*: there a label goes wrong systematically, and wrong labels are harder to see. Favoured pairs and
 the rest are estimated each from its own canaries; what is in doubt about these is in `marvel.clean.recapture`. The two
 models of `marvel.clean.densities` are asked: the number is the median of what both say, and the interval holds that of
@@ -34,7 +34,7 @@ ROUNDS = 3
 """How often the models are asked: how many canaries had a wrong label before is known only from their answers."""
 HIDDEN, DOUBT = 0.5, 0.5
 """The largest share of canaries taken to be wrong twice; and the chance that the rest is as hard to see as favoured
-pairs, where all that was removed is in these."""
+pairs, where all that is suspect is in these."""
 APART = 2.0
 """How many times the number of wrong labels the chances may add up to before the number decides between the models."""
 SUREST = 0.9
@@ -83,6 +83,11 @@ class Scores:
         """Those of the instances, to be kept in a file."""
         return {name: value for name, value in vars(self).items() if name != "classes"}
 
+    @property
+    def suspect(self) -> Mask:
+        """Removed, or contradicted on average: a method may remove few, or none."""
+        return self.removed | (self.score < 0)
+
     def of(self, which: Mask) -> "Scores":
         """Those of some instances."""
         return Scores(**{name: value[which] for name, value in self.arrays().items()}, classes=self.classes)
@@ -125,7 +130,7 @@ def asked(
     """
     kind = often[told.label, told.rival]
     harder = sample(told, kind, right) if kind.any() else None
-    doubt = DOUBT * float(kind[told.removed & ~told.canary].mean()) if kind.any() else 0.0
+    doubt = DOUBT * float(kind[told.suspect & ~told.canary].mean()) if kind.any() else 0.0
     chances, totals = np.full((len(MODELS), len(kind)), np.nan), np.zeros((len(MODELS), draws))
     for which, doubtful in ((kind, {"hidden": hidden}), (~kind, {"harder": harder, "doubt": doubt})):
         theirs = which & ~told.canary
@@ -162,8 +167,8 @@ def sample(told: Scores, which: Mask, right: Numbers, **doubtful: Any) -> Sample
 
 
 def favoured(told: Scores) -> Mask:
-    """The pairs (given label, competitor) that are far more frequent among the removed than a pair is on average."""
-    which = told.removed & ~told.canary
+    """The pairs (given label, competitor) that are far more frequent among the suspect than a pair is on average."""
+    which = told.suspect & ~told.canary
     table = np.zeros((told.classes, told.classes))
     np.add.at(table, (told.label[which], told.rival[which]), 1)
     pairs = ~np.eye(told.classes, dtype=bool)

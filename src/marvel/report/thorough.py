@@ -21,16 +21,22 @@ def thorough(records: Sequence[Record]) -> str:
     """A row for each kind of labels and each method: means over the seeds, in percent."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        config, asked = record["config"], record["asked"]
+        config = record["config"]
         labels = f"{config['data']}, {config['noise']} {config['rate']:.0%}, {config['network']}"
-        by_hand = f" (late {asked['late']})".lower() if "late" in asked else ""
-        groups.setdefault((labels, config["method"] + by_hand), []).append(record)
+        groups.setdefault((labels, config["method"]), []).append(record)
     rows = [
         [
             *place,
+            f"{sum(covers(record) for record in group)} of {len(group)}",
             *(mean([100 * record["final"][key] for record in group]) for key in FOUND),
             f"{fmean(record['seconds'] for record in group):.0f}",
         ]
         for place, group in sorted(groups.items(), key=lambda item: item[0][0])
     ]
-    return markdown_table(["labels", "method", *FOUND.values(), "s"], rows)
+    return markdown_table(["labels", "method", "intervals that cover", *FOUND.values(), "s"], rows)
+
+
+def covers(record: Record) -> bool:
+    """Whether its interval holds the number of wrong labels."""
+    wrong = record["estimate"]["wrong"]
+    return bool(wrong["low"] <= record["final"]["wrong_labels"] <= wrong["high"])
