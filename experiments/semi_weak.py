@@ -20,7 +20,7 @@ from torch import Tensor
 from marvel.config import Config
 from marvel.data import Data, load
 
-TRAINED, TESTED = 10_000, 3_000
+NAME, TRAINED, TESTED = "cifar10-16", 10_000, 3_000
 PARTS = [("marvel-semi", options) for options in ({"alpha": 0.0}, LEAN[0])]
 
 
@@ -35,11 +35,15 @@ def small(full: Data, trained: int, tested: int, name: str) -> Data:
     return replace(full, name=name, mean=mean, std=std, **changes)
 
 
+def images() -> Data:
+    return small(load("cifar10"), TRAINED, TESTED, NAME)
+
+
 def grid() -> list[Config]:
     usual = {"network": "cnn2", "epochs": 50, "batch": 64, "lr": 0.02, "schedule": "cosine", "nesterov": True}
     return [
         Config(
-            data="cifar10-16",
+            data=NAME,
             noise="symmetric" if rate else "none",
             rate=rate,
             method=method,
@@ -57,8 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results/semi/weak.jsonl"))
     args = parser.parse_args()
-    images = small(load("cifar10"), TRAINED, TESTED, "cifar10-16")
-    go(grid(), {images.name: images}, args.results)
+    go(grid(), {NAME: images()}, args.results)
 
 
 if __name__ == "__main__":
