@@ -266,7 +266,7 @@ def test_the_report_says_what_failed_whatever_the_file_is_called(capsys: pytest.
 
 
 def test_time_that_runs_out_leaves_runs_that_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("mine.toml").write_text(GRID.replace("epochs = 3", "epochs = 100000").replace("batch = 16", "batch = 2"))
+    Path("mine.toml").write_text(GRID.replace("epochs = 3", "epochs = 30000").replace("batch = 16", "batch = 2"))
     assert bench("--max-seconds", "1", "--runs", "there") == 3
     assert done() == []
     assert "0 runs done, 4 left: the same command goes on." in capsys.readouterr().out

@@ -282,7 +282,7 @@ import sys
 from marvel.config import Config
 from marvel.engines import Job, in_processes
 if __name__ == "__main__":
-    job = Job(Config(data="mine.npz", epochs=100000, batch=64, device="cpu"))
+    job = Job(Config(data="mine.npz", epochs=30000, batch=64, device="cpu"))
     for _ in in_processes(1)([job], lambda: False):
         import multiprocessing
         print(*[child.pid for child in multiprocessing.active_children()], flush=True)

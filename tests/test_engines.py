@@ -89,7 +89,7 @@ def test_at_the_time_given_nothing_is_begun(data: str, tmp_path: Path) -> None:
 
 
 def test_time_that_runs_out_stops_what_is_going_on(data: str, tmp_path: Path) -> None:
-    configs = [settings(data, seed=seed, epochs=100_000, batch=2) for seed in range(3)]
+    configs = [settings(data, seed=seed, epochs=30_000, batch=2) for seed in range(3)]
     began = time.time()
     engine = side_by_side(2)
     shown = list(work(configs, tmp_path / "r.jsonl", engine, runs=tmp_path / "runs", until=began + 1.0))
@@ -207,7 +207,7 @@ def is_held(folder: Path) -> bool:
 @pytest.mark.dist
 @pytest.mark.slow
 def test_a_process_that_is_killed_fails_alone(data: str, tmp_path: Path) -> None:
-    endless = settings(data, epochs=100_000, batch=2)
+    endless = settings(data, epochs=30_000, batch=2)
     results = tmp_path / "r.jsonl"
     working = work([endless, settings(data, seed=1)], results, in_processes(1), runs=tmp_path / "runs")
     config, shown = next(working)
@@ -223,7 +223,7 @@ def test_a_process_that_is_killed_fails_alone(data: str, tmp_path: Path) -> None
 @pytest.mark.dist
 @pytest.mark.slow
 def test_processes_stop_when_told_and_leave_nobody_behind(data: str, tmp_path: Path) -> None:
-    configs = [settings(data, seed=seed, epochs=100_000, batch=2) for seed in range(3)]
+    configs = [settings(data, seed=seed, epochs=30_000, batch=2) for seed in range(3)]
     stop, tell = after(3)
     working = work(configs, tmp_path / "r.jsonl", in_processes(2), runs=tmp_path / "runs", stop=stop)
     last: dict[int, int] = {}
