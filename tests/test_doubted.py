@@ -35,37 +35,47 @@ def test_wrong_labels_are_read_off_both_sides() -> None:
 def test_shares_end_at_nought_and_one() -> None:
     alone = {"range": [-4.0, 4.0], "all": counted(minus2=1, plus2=300)}
     assert beside(alone, 2.0) == (pytest.approx(1 / 300), 0.0, None)
-    assert beside({"range": [-4.0, 4.0], "all": counted(minus2=300)}, 2.0)[1] == 1.0
+    assert beside({"range": [-4.0, 4.0], "all": counted(minus2=9000, plus2=100)}, 2.0)[:2] == (90.0, 1.0)
 
 
-def test_the_table_is_of_first_seeds_and_of_runs_by_default_where_there_are_any() -> None:
-    told = {
-        "data": "cifar10",
-        "noise": "symmetric",
-        "rate": 0.2,
-        "method": "marvel-semi",
-        "network": "resnet18",
-        "epochs": 115,
-        "seed": 0,
-        "options": {"warmup": "auto"},
-    }
-    record = {"config": told, "chosen": {"zero": -1.75}, "histograms": {"50": KEPT}}
-    others = [{"options": {"zero": 0.0}}, {"options": {"warmup": 45}}, {"method": "marvel"}, {"seed": 1}]
-    warming = {**record, "config": told | {"epochs": 200}, "chosen": {"warmup": 50, "zero": -0.02}}
-    found = doubted([*({**record, "config": told | other, "chosen": {}} for other in others), warming, record])
+def test_too_few_on_the_other_side_say_nothing() -> None:
+    assert beside({"range": [-4.0, 4.0], "all": counted(minus2=300, plus2=99)}, 2.0)[0] is None
+
+
+TOLD = {
+    "data": "cifar10",
+    "noise": "symmetric",
+    "rate": 0.2,
+    "method": "marvel-semi",
+    "network": "resnet18",
+    "epochs": 115,
+    "seed": 0,
+    "options": {"warmup": "auto"},
+}
+RECORD = {"config": TOLD, "chosen": {"zero": -1.75, "removal_from": 58}, "histograms": {"50": KEPT}}
+
+
+def test_the_table_is_of_first_seeds_and_of_runs_by_default() -> None:
+    others = [{"options": {"zero": 0.0}}, {"options": {"late": False}}, {"method": "marvel"}, {"seed": 1}]
+    wrong = {**RECORD, "histograms": {"50": {"range": KEPT["range"], "all": counted(minus2=1, plus2=307)}}}
+    found = doubted([*({**wrong, "config": TOLD | other} for other in others), RECORD])
     shown = found.splitlines()
     assert len(shown) == 2 + 1
-    timed = {**record, "config": told | {"options": {"warmup": 14, "late": False}}, "chosen": {"zero": -1.0}}
-    assert doubted([timed, record]) == found and "| -1.0 |" in doubted([timed])
-    # Beside 1 and 3 there is nothing: as many margins at -u as were to be expected, none of them wrong.
     assert shown[0].endswith("| u = 2 (e^-u = 0.14) | u = 3 (e^-u = 0.05) |")
-    place, none = "cifar10, symmetric 20%, resnet18, 115 epochs", "0.00: 0 % (0 %)"
-    assert shown[2] == f"| {place} | -1.8 | {none} | 0.26: 49 % (62 %) | {none} |"
-    unknown = {**record, "histograms": {"50": {"range": KEPT["range"], "all": counted(minus2=80, plus2=307)}}}
+    # Beside 1 and 3 there is nothing.
+    place = "cifar10, symmetric 20%, resnet18, 115 epochs"
+    assert shown[2] == f"| {place} | 58 | 50 | -1.8 | – | 0.26: 49 % (62 %) | – |"
+    unknown = {**RECORD, "histograms": {"50": {"range": KEPT["range"], "all": counted(minus2=80, plus2=307)}}}
     assert "| 0.26: 49 % (–) |" in doubted([unknown])
 
 
+def test_it_shows_the_last_margins_before_removal() -> None:
+    other = {"range": KEPT["range"], "all": counted(minus2=1, plus2=307)}
+    assert doubted([{**RECORD, "histograms": {"9": other, "50": KEPT, "60": other}}]) == doubted([RECORD])
+    for chosen in ({"zero": 0.0}, {"zero": 0.0, "removal_from": 49}):
+        assert "cifar10" not in doubted([{**RECORD, "chosen": chosen}])
+
+
 def test_a_place_just_below_nought_is_written_without_a_sign() -> None:
-    config = {"data": "d", "noise": "none", "rate": 0, "method": "marvel-semi", "network": "n", "epochs": 9, "seed": 0}
-    record = {"config": config | {"options": {}}, "chosen": {"zero": -0.02}, "histograms": {"50": KEPT}}
-    assert doubted([record]).splitlines()[2].startswith("| d, n, 9 epochs | 0.0 |")
+    chosen = {"zero": -0.02, "removal_from": 50}
+    assert "| 58 |" in doubted([RECORD]) and "| 50 | 50 | 0.0 |" in doubted([{**RECORD, "chosen": chosen}])

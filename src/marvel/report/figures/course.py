@@ -10,20 +10,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def early(warmup: int) -> tuple[tuple[str, int | bool], ...]:
-    """The form before, whose removal did not wait: of the present one there is no run on CIFAR-10."""
-    return (("late", False), ("warmup", warmup))
-
-
 SHOWN = {
-    Cell("cifar10", "symmetric", (0.8,), "marvel-semi", "resnet18", 115, early(24)): (
-        "CIFAR-10, early form",
-        "80 % symmetric",
-    ),
-    Cell("cifar10n-worst", "none", (), "marvel-semi", "resnet18", 115, early(14)): (
-        "CIFAR-10N, early form",
-        "worst labels",
-    ),
+    Cell("cifar10", "symmetric", (0.8,), "marvel-semi", "resnet18", 200): ("CIFAR-10", "80 % symmetric"),
+    Cell("cifar10n-worst", "none", (), "marvel-semi", "resnet18", 200): ("CIFAR-10N", "worst labels"),
     Cell("digits", "symmetric", (0.8,), "marvel-semi", "cnn2", 60): ("digits", "80 % symmetric"),
 }
 LEDGER = {
@@ -65,10 +54,9 @@ def counted(record: Record, key: str) -> lines.Values:
 FIGURE = PaperFigure(
     name="course",
     number="MARVEL-semi",
-    caption="MARVEL-semi by epoch, the run of the first seed: on CIFAR-10 the form before, whose removal begins soon "
-    "after the warm-up, on digits the present one. Left, as shares of all instances: kept under a right and under a "
-    "wrong label, removed, and returned, which are those of the kept that had been removed. Right: how many guesses "
-    "are right, of removed instances whose label is wrong; and test accuracy.",
+    caption="MARVEL-semi by epoch, the run of the first seed. Left, as shares of all instances: kept under a right and "
+    "under a wrong label, removed, and returned, which are those of the kept that had been removed. Right: how many "
+    "guesses are right, of removed instances whose label is wrong; and test accuracy.",
     panels=tuple(
         Panel(title, f"{noise}: {what}", (cell,), shows)
         for cell, (title, noise) in SHOWN.items()
