@@ -5,10 +5,10 @@
 
 CIFAR-10 and ResNet-18, 115 epochs, Nesterov's momentum, weight decay 5e-4, a cosine that ends at 0. One setting of
 marvel-semi for every noise, learning rate 0.06; the other methods have 0.1, which they need. "200 epochs" and "300
-epochs" say what patience adds. Below them the controls that say what the gain is owed to: the same training (a) without
-removal, (b) with removal and nothing coming back, (c) with guesses but without return; the Oracle, as many epochs of the
-rightly labelled alone; the other methods; ResNet-32, the paper's network, with its 120 epochs; CIFAR-100; and one part
-at a time by hand. `semi_early.py` has the form before.
+epochs" say what patience adds. Below them the controls that say what the gain is owed to: the same training (a)
+without removal, (b) with removal and nothing coming back, (c) with guesses but without return; the Oracle, as many
+epochs of the rightly labelled alone; the other methods; ResNet-32, the paper's network, with its 120 epochs; CIFAR-100;
+and one part at a time by hand. `semi_early.py` has the form before.
 
 The first rows are the ones to have first: `--max-seconds` ends after them.
 """
