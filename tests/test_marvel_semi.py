@@ -286,6 +286,32 @@ def test_a_planted_label_never_speaks_against_its_instance() -> None:
     assert not criterion.removed.any() and criterion.guess[at].gather(1, planted[at][:, None]).max() == 0
 
 
+def test_a_planted_label_is_not_suggested_before_removal_begins_either() -> None:
+    """In a training that is too short for it, say."""
+    n, classes = 60, 4
+    everyone, y = torch.arange(n), torch.zeros(n, dtype=torch.long)
+    criterion = MarvelSemi(n, classes, 1)
+    planted, at = criterion.planted(everyone, y), criterion.beside > 0
+    second = torch.where(planted == 1, 2, 1)  # likeliest but for what is planted
+    says = 9.0 * F.one_hot(planted.clamp(min=0), classes) * at[:, None] + F.one_hot(second, classes)
+    hear(criterion, torch.ones(n), says)
+    assert int(criterion.began) == 0 and torch.equal(criterion.guess[at].argmax(1), planted[at])
+    assert torch.equal(criterion.suggested.long(), second) and torch.equal(criterion.competitor.long(), second)
+
+
+def test_what_is_planted_may_be_known_before_anything_can_be_removed() -> None:
+    """It ends then, and removal is said to begin with the first epoch it can."""
+    n = 60
+    everyone, y = torch.arange(n), torch.zeros(n, dtype=torch.long)
+    criterion = MarvelSemi(n, CLASSES, 20, warmup=2, wait=4)
+    for epoch in range(1, 7):
+        assert not criterion.removed.any()
+        hear(criterion, torch.full((n,), -1.0), 9.0 * F.one_hot(criterion.taught(everyone, y), CLASSES))
+        assert bool(criterion.began) == (epoch > 2)
+    assert criterion.chosen["removal_from"] == 6 == int(criterion.removed_at.max())
+    assert torch.equal(criterion.taught(everyone, y), y)
+
+
 def test_planted_right_labels_are_not_removed_nor_suggested_otherwise() -> None:
     """Of a network that soon knows every label by heart: none of those whose own label is right."""
     g = torch.Generator().manual_seed(0)

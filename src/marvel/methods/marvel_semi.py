@@ -38,16 +38,16 @@ how many of right ones:
     wrong = (f(-u) - e^-u f(u)) / (1 - e^-2u),     right = e^-u (f(u) - e^-u f(-u)) / (1 - e^-2u)
     z = -d,   d >= 0: that beyond which wrong - doubt right, added up, is most
 
-In place of 0 a margin speaks against a label below z: near 0 where most labels are wrong, farther down where few are,
-and nowhere if no sum is above 0, as with labels that are all right. z is of all margins of an epoch; of fewer than a
-thousand too little can be read, and it is 0. Nothing moves in the first epochs after the warm-up, whose cost makes the
-teacher surer than it is right. That two classes are in question holds for a teacher that has learnt much: one that is
-unsure among many contradicts right labels more often than this says.
+In place of 0 a margin speaks against a label below z: near 0 where many labels are wrong, mostly farther down where few
+are; where all are right it is below nearly all margins, or there is none, as no sum is above 0. z is of all margins of
+an epoch; of fewer than a thousand too little can be read, and it is 0. Nothing moves in the first epochs after the
+warm-up, whose cost makes the teacher surer than it is right. That two classes are in question holds for a teacher that
+has learnt much: one that is unsure among many contradicts right labels more often than this says.
 
 Removal keeps wrong labels from being memorised, and need not begin before they are. So some are planted: until removal
-begins, a twentieth of the instances, 1,000 at most, is taught another label b than its own, drawn at random. Nothing in
-an instance speaks for it, so it can only be memorised. With p(b) what the teacher finds a planted label, and 1 - p(y)
-all labels but the given one of any other instance, removal begins as
+begins, a twentieth of the instances, 1,000 at most, is taught another label b than its own, drawn at random, alike in
+every run. Nothing in an instance speaks for it, so it can only be memorised. With p(b) what the teacher finds a planted
+label, and 1 - p(y) all labels but the given one of any other instance, removal begins as
 
     mean of p(b) > mean of (1 - p(y)) / (classes - 1) + max(0.02, three standard errors)
 
@@ -444,15 +444,23 @@ class MarvelSemi(Marvel):
         return self.back_at
 
     @property
+    def told(self) -> Tensor:
+        """(n, classes) the guesses, but for planted labels, which they hold until removal begins."""
+        if not self.late:
+            return self.guess
+        at = (self.beside > 0).nonzero().squeeze(1)
+        return self.guess.index_copy(0, at, struck(self.guess[at], self.planted(at, self.given[at].long())))
+
+    @property
     def suggested(self) -> Tensor:
         """What is guessed, where that is not the given label."""
-        guessed = self.guess.argmax(1).to(self.given.dtype)
+        guessed = self.told.argmax(1).to(self.given.dtype)
         return torch.where((self.given >= 0) & (guessed != self.given), guessed, -1)
 
     @property
     def competitor(self) -> Tensor:
         """The class that is favoured but for the given one."""
-        first, second = self.guess.topk(2).indices.to(self.given.dtype).unbind(1)
+        first, second = self.told.topk(2).indices.to(self.given.dtype).unbind(1)
         return torch.where(self.given >= 0, torch.where(first == self.given, second, first), -1)
 
     @property
@@ -461,5 +469,5 @@ class MarvelSemi(Marvel):
         if self.removal and self.auto_zero and self.below.isfinite() and self.epoch > self.warm + SETTLING:
             found["zero"] = round(float(self.below), 4) + 0.0  # not -0.0
         if self.late and self.began:
-            found["removal_from"] = int(self.began)
+            found["removal_from"] = max(int(self.began), self.soonest)
         return super().chosen | found
