@@ -377,6 +377,15 @@ def test_names_cannot_become_part_of_the_page(
     assert one.errors == []
 
 
+def test_where_nothing_is_listed_the_export_is_next(folder: RunFolder, serve: Serve, tab: Callable[..., Tab]) -> None:
+    columns = folder.instances()
+    folder.write_instances({**columns, "flagged": np.zeros(len(columns["index"]), dtype=bool)})
+    one = tab(serve(folder))
+    one.page.wait_for_selector("#done:not([hidden])")
+    assert one.page.inner_text("#done-title") == "There are no suspects"
+    assert one.page.is_visible("#command")
+
+
 def test_without_the_token_the_page_stays_shut(folder: RunFolder, serve: Serve, tab: Callable[..., Tab]) -> None:
     url = serve(folder)
     one = tab(url.split("#")[0] + "#token=wrong")

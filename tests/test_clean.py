@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from scipy import stats
 from marvel.clean import clean, cut, prepare, timed
 from marvel.clean.canaries import CLAIM, Canaries, confusions, how_many, left_out, plant
 from marvel.clean.densities import falling, ratio, shape, without_right
-from marvel.clean.estimate import LEVEL, Scores, by_accident, curve, estimate, favoured, of_canaries, pooled
+from marvel.clean.estimate import LEVEL, Estimate, Scores, by_accident, curve, estimate, favoured, of_canaries, pooled
 from marvel.clean.findings import Findings
 from marvel.clean.judgement import Judgement
 from marvel.clean.recapture import Sample, missed
@@ -393,10 +394,15 @@ def test_what_is_said_of_a_canarys_own_label() -> None:
 
 
 def test_the_curve_is_of_expected_hits() -> None:
-    points = curve(np.array([0.5, 1.0, np.nan, 0.0, 0.5]))
-    assert points[0] == {"flagged": 1, "precision": 1.0, "recall": 0.5}
-    assert points[-1] == {"flagged": 4, "precision": 0.5, "recall": 1.0}
-    assert curve(np.zeros(3)) == []
+    chance = np.array([0.5, 1.0, np.nan, 0.0, 0.5])
+    points = curve(chance, 2.5)  # more than they add up to
+    assert points[0] == {"flagged": 1, "precision": 1.0, "recall": 0.4}
+    assert points[-1] == {"flagged": 4, "precision": 0.5, "recall": 0.8}
+    assert [point["recall"] for point in curve(chance, 1.6)] == [
+        pytest.approx(share) for share in (1 / 1.6, 1.5 / 1.6, 1, 1)
+    ]
+    assert [point["recall"] for point in curve(chance, 0.4)] == [None] * 4
+    assert curve(np.zeros(3), 2.5) == []
 
 
 # ------------------------------------------------------------ cut-off
@@ -582,6 +588,28 @@ def test_precision_and_top_choose_the_list(cleaned: Any) -> None:
     assert replace(judgement, top=5).listed.tolist() == judgement.ranked[:5].tolist()
 
 
+def claims(value: float, chance: list[float], top: int) -> dict[str, Any]:
+    """What is claimed of these chances with this estimate, where the first `top` are listed."""
+    n = len(chance)
+    zeros, none = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    judgement = Judgement(Scores(-np.array(chance), zeros, zeros, zeros + 1, none, none, 2), np.zeros(n), 0, top=top)
+    said = Estimate(np.array(chance), value, 0.0, 2 * value, np.zeros((2, 2), dtype=bool))
+    vars(judgement)["estimate"] = said  # as if it had been estimated
+    claimed = judgement.claimed()
+    assert claimed is not None and claimed["wrong"]["value"] == round(value, 1)
+    return claimed
+
+
+@pytest.mark.parametrize(("value", "share"), [(3.04, 0.8), (4.8, 0.5), (1.2, 1.0), (0.4, None), (0.04, None)])
+def test_the_share_of_wrong_labels_that_is_listed_is_of_the_number_that_is_said(
+    value: float, share: float | None
+) -> None:
+    """It was of the sum of the chances, 2.8 here, and three numbers on one line contradicted each other."""
+    claimed = claims(value, [0.9, 0.8, 0.7, 0.2, 0.1, 0.1], 3)
+    assert claimed["precision"] == pytest.approx(0.8)
+    assert claimed["recall"] == (None if share is None else pytest.approx(share))
+
+
 # ------------------------------------------------------------ the ledger
 
 
@@ -703,6 +731,21 @@ def test_train_does_not_go_on_with_a_run_of_clean_nor_the_other_way_round(
         assert held == {path: path.read_bytes() for path in held}
 
 
+def test_a_run_goes_on_from_another_folder(
+    arrays: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (arrays / "below").mkdir()
+    shutil.copy("mine.npz", "below")
+    code, shown = said(f"clean mine.npz {FLAGS} --quiet --out run", capsys)
+    assert code == 0, shown.err
+    monkeypatch.chdir(arrays / "below")
+    for data in ("../mine.npz", str(arrays / "mine.npz")):
+        code, shown = said(f"clean {data} --quiet --resume --out ../run", capsys)
+        assert code == 0, shown.err
+    code, shown = said(f"clean {arrays / 'below' / 'mine.npz'} --quiet --resume --out ../run", capsys)  # a copy
+    assert code == 2 and f"holds a run with data = {arrays / 'mine.npz'}, not " in shown.err
+
+
 @pytest.mark.parametrize("listed", ["--top 4", "--precision 0.99"])
 def test_a_run_that_goes_on_lists_what_it_was_told_to(
     arrays: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, listed: str
@@ -728,6 +771,33 @@ def test_a_run_that_goes_on_lists_what_it_was_told_to(
 def interrupted(epoch: Epoch) -> None:
     if epoch.epoch == 5:
         raise KeyboardInterrupt
+
+
+def test_the_numbers_that_are_said_agree(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the line, in clean.json and on the page."""
+    code, shown = said(f"clean mine.npz {FLAGS} --top 50", capsys)
+    assert code == 0, shown.err
+    found = RunFolder("runs/mine-clean-s0").found
+    assert found is not None
+    told, listed = found["estimate"], found["found"]["flagged"]
+    assert told["recall"] == pytest.approx(told["precision"] * listed / told["wrong"]["value"]) and told["recall"] < 1
+    said_so = (
+        f"{told['precision']:.1%} of the list is expected to be wrong, and {told['recall']:.1%} of all wrong labels"
+    )
+    assert f"50 labels are listed; {said_so} is on it." in shown.out
+    page = (arrays / "runs" / "mine-clean-s0" / "report.html").read_text(encoding="utf-8")
+    assert f"<dt>of all wrong labels listed</dt><dd>{told['recall']:.0%}</dd>" in page
+
+
+def test_of_no_wrong_labels_no_share_is_said(
+    arrays: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marvel.clean.judgement.beyond", lambda found, told: replace(found, value=0.01))
+    code, shown = said(f"clean mine.npz {FLAGS} --top 1", capsys)
+    assert code == 0, shown.err
+    assert "About 0 of" in shown.out and "of the list is expected to be wrong.\n" in shown.out
+    page = (arrays / "runs" / "mine-clean-s0" / "report.html").read_text(encoding="utf-8")
+    assert "of all wrong labels listed" not in page
 
 
 def test_without_an_estimate_what_is_listed_is_said(arrays: Path, capsys: pytest.CaptureFixture[str]) -> None:

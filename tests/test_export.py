@@ -173,6 +173,7 @@ def test_what_is_set_aside_can_be_kept_and_is_marked(table: Path, tmp_path: Path
     done = export(folder, tmp_path / "out", keep_aside=True)
     corrected = {row[0]: row[-1] for row in lines_of((tmp_path / "out" / "mine.csv").read_bytes())[1:]}
     assert len(corrected) == 40 and [id for id, label in corrected.items() if not label] == ["i4", "i5"]
+    assert (done.aside, done.written) == (2, 40)
     again = datasets.load(str(tmp_path / "out" / "mine.csv"), label=done.label, id="name", columns="notes=leave")
     assert {one.id for one in again.set_aside} == {"i4", "i5"}
 
@@ -524,7 +525,7 @@ def test_test_sets_come_along_and_what_is_aside_can_be_kept(photos: Path, tmp_pa
     shutil.copytree(photos / "cat", home / "test" / "cat")
     folder = small(home, tmp_path / "run")
     decide(folder, **{"train/cat/1.png": ("accept", "dog"), "train/dog/2.png": ("aside", None)})
-    export(folder, tmp_path / "out", keep_aside=True)
+    assert export(folder, tmp_path / "out", keep_aside=True).written == 13
     found = set(state(tmp_path / "out"))
     assert {"train/dog/1 (cat).png", ".aside/dog/2.png", ".aside/dog/broken.png", "test/cat/0.png"} <= found
     assert "train/dog/2.png" not in found and len(found) == 13 + 6 + 1
@@ -621,7 +622,7 @@ def test_npz_keeps_its_arrays_and_gets_corrected_labels(tmp_path: Path) -> None:
     assert (done.changed, done.written, done.label) == (1, 29, "y")
     again = datasets.load(str(tmp_path / "out" / "m.npz"))
     assert again.classes == ("a", "b", "c") and again.y.tolist() == expected[kept].tolist()
-    export(folder, tmp_path / "marked", keep_aside=True)
+    assert export(folder, tmp_path / "marked", keep_aside=True).written == 30
     marked = datasets.load(str(tmp_path / "marked" / "m.npz"))
     assert [one.id for one in marked.set_aside] == ["4"] and marked.y.tolist() == again.y.tolist()
 
@@ -707,7 +708,7 @@ def test_arrays_beside_the_labels_lose_the_same_instances(tmp_path: Path) -> Non
     with np.load(tmp_path / "out" / "y.npz") as new:
         assert new["names"].tolist() == [k for k in range(30) if k != 4] and len(new["y"]) == len(new["y_given"]) == 29
         assert len(new["more"]) == 3
-    export(folder, tmp_path / "kept", keep_aside=True)
+    assert export(folder, tmp_path / "kept", keep_aside=True).written == 30
     again = datasets.load(str(tmp_path / "kept" / "x.npy"), labels=str(tmp_path / "kept" / "y.npz"))
     assert len(again) == 29 and [one.row for one in again.set_aside] == [4]
 
@@ -761,20 +762,38 @@ def test_huggingface_keeps_features_and_class_names(tmp_path: Path, splits: bool
     again = datasets.load(str(tmp_path / "out"))
     assert [again.classes[y] for y in again.y] == [("cat", "dog", "emu")[k] for k in new["kind_corrected"]]
     marked = export(folder, tmp_path / "marked", keep_aside=True)
-    assert marked.written == 11 and hf.load_from_disk(str(tmp_path / "marked")) is not None
+    assert (done.written, marked.written) == (11, 12) and hf.load_from_disk(str(tmp_path / "marked")) is not None
     assert [one.id for one in datasets.load(str(tmp_path / "marked")).set_aside] == ["4"]
 
 
 def test_parquet_that_datasets_wrote_is_read_by_it_again(tmp_path: Path) -> None:
     hf: Any = pytest.importorskip("datasets")
-    rows = {"a": RNG.normal(size=20).tolist(), "label": [k % 2 for k in range(20)]}
-    features = hf.Features({"a": hf.Value("float64"), "label": hf.ClassLabel(names=["cat", "dog"])})
+    rows = {"a": RNG.normal(size=20).tolist(), "label": [-1 if k == 7 else k % 2 for k in range(20)]}
+    features = hf.Features({"a": hf.Value("float64"), "label": hf.ClassLabel(names=["cat", "dog", "NA"])})
     hf.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "h.parquet")
     folder = run_on(tmp_path / "h.parquet", tmp_path / "run")
-    decide(folder, **{"3": ("choose", "0")})
-    export(folder, tmp_path / "out")
+    decide(folder, **{"3": ("choose", "cat"), "4": ("choose", "NA")})  # of which there is no instance
+    export(folder, tmp_path / "out", keep_aside=True)
     again = hf.Dataset.from_parquet(str(tmp_path / "out" / "h.parquet"), cache_dir=str(tmp_path / "cache"))
-    assert again.features["label_corrected"].names == ["cat", "dog"] and again["label_corrected"][3] == 0
+    assert again.features["label_corrected"].names == ["cat", "dog", "NA"] and again["label"] == rows["label"]
+    assert again["label_corrected"] == [{3: 0, 4: 2, 7: None}.get(k, k % 2) for k in range(20)]
+    read_back = datasets.load(str(tmp_path / "out" / "h.parquet"))
+    assert labels_of(read_back)["4"] == "NA" and [one.id for one in read_back.set_aside] == ["7"]
+    applied = read(Config(data=str(tmp_path / "h.parquet"), corrections=str(tmp_path / "out" / "corrections.csv")))
+    assert labels_of(applied) == labels_of(read_back)
+
+
+def test_labels_of_an_npy_file_in_parquet_of_datasets_are_written_back(tmp_path: Path) -> None:
+    note = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+    table = pyarrow.table({"label": [k % 2 for k in range(20)]})
+    named = table.replace_schema_metadata({b"huggingface": json.dumps(note).encode()})
+    pyarrow.parquet.write_table(named, tmp_path / "y.parquet")
+    np.save(tmp_path / "x.npy", RNG.normal(size=(20, 3)))
+    folder = run_on(tmp_path / "x.npy", tmp_path / "run", labels=str(tmp_path / "y.parquet"))
+    decide(folder, **{"3": ("choose", "cat")})
+    export(folder, tmp_path / "out")
+    new = pyarrow.parquet.read_table(tmp_path / "out" / "y.parquet")["label_corrected"].to_pylist()
+    assert new == [0 if k == 3 else k % 2 for k in range(20)]
 
 
 # ---------------------------------------------------------------------------------------------- without a review
@@ -802,6 +821,35 @@ def test_suggestions_can_be_accepted_unreviewed(table: Path, tmp_path: Path) -> 
         export(folder, tmp_path / "e", accept_above=90)
     with pytest.raises(InvalidInput, match="give one of the two"):
         export(folder, tmp_path / "e", accept_all=True, accept_above=0.9)
+
+
+def test_a_round_that_lists_nothing_is_exported_with_the_corrections_it_began_with(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was sent to the review, which had nothing to show; and none of the labels that differ were counted."""
+    first = tmp_path / "first.csv"
+    first.write_text("id,corrected,action\ni1,cat,\ni3,cat,unreviewed\ni9,dog,keep\ni10,,aside\n")
+    folder = run_on(table, tmp_path / "run", corrections=str(first), **SETTINGS)
+    flag(folder, [], "cat", [])
+    done = export(folder, tmp_path / "out")
+    assert (done.listed, done.changed, done.before, done.aside, done.undecided) == (0, 0, 2, 2, 0)
+    corrected = {row[0]: row[-1] for row in lines_of((tmp_path / "out" / "mine.csv").read_bytes())[1:]}
+    assert (corrected["i1"], corrected["i3"], corrected["i9"]) == ("cat", "cat", "dog") and "i10" not in corrected
+    assert lines(tmp_path / "out" / "corrections.csv")[1][2:] == ["dog", "cat", "earlier"]
+    code, out, err = said(["export", str(folder.path), "--out", str(tmp_path / "b"), "--accept-all"], capsys)
+    assert (code, err) == (0, "") and out.startswith("The run lists no suspects: nothing is left to decide.\n")
+    assert "\n0 labels corrected, and 2 before this run; 2 instances set aside, and left out.\n" in out
+
+
+def test_labels_corrected_before_are_counted_apart_from_those_corrected_now(table: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first.csv"
+    first.write_text("id,corrected\ni1,cat\ni3,cat\ni9,cat\ni11,cat\n")
+    folder = run_on(table, tmp_path / "run", corrections=str(first), **SETTINGS)
+    flag(folder, ["i3", "i13"], "cat", [0.9] * 2)
+    back, same, out = ("choose", "dog"), ("keep", None), ("aside", None)
+    decide(folder, i3=back, i9=same, i11=out, i13=("accept", "cat"))
+    done = export(folder, tmp_path / "out")
+    assert (done.listed, done.changed, done.before) == (2, 2, 2)  # i3, i13; i1, i9
 
 
 def test_a_run_of_train_is_exported_by_what_it_removed(table: Path, tmp_path: Path) -> None:

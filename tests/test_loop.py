@@ -95,6 +95,15 @@ def test_the_folder_says_what_the_criterion_knows(criterion: Method, tmp_path: P
     assert "is not estimated" in page and "repeats itself" not in page and "0.05" in page
 
 
+def test_what_was_saved_is_a_line(criterion: Method, tmp_path: Path) -> None:
+    """In a notebook the last expression is shown, and the list filled pages."""
+    saved = save_run(tmp_path / "run", criterion, TensorDataset(X, Y))
+    listed = f"{len(saved.issues)} labels listed"
+    assert repr(saved) == f"Saved({listed}, how many are wrong is not estimated, in {tmp_path / 'run'})"
+    one = save_run(tmp_path / "one", criterion, TensorDataset(X, Y), top=1)
+    assert repr(one).startswith("Saved(1 label listed, ")
+
+
 def test_margins_by_epoch_make_the_report_of_marvel_clean(tmp_path: Path) -> None:
     found = trained(tmp_path / "run")
     saved = save_run(tmp_path / "run", found, TensorDataset(X, Y))
@@ -251,6 +260,7 @@ def test_review_and_export_take_the_folder(criterion: Method, tmp_path: Path) ->
         labels = {int(line["index"]): line["label"] for line in csv.DictReader(file)}
     expected = {i: NAMES[Y[i]] for i in range(N) if i != second.index} | {first.index: first.suggested}
     assert labels == expected
+    assert export(folder, tmp_path / "kept", keep_aside=True).written == N
 
 
 def test_only_the_most_suspect_are_kept(criterion: Method, tmp_path: Path) -> None:

@@ -484,14 +484,24 @@ def test_a_training_that_ends_before_anything_is_removed_is_told_so(
 
 
 def test_a_warm_up_that_is_found_too_late_is_told_so() -> None:
-    criterion = Marvel(40, 2, 8, wait=3)  # 4 and 3 would do
+    criterion = Marvel(40, 2, 20, wait=14)  # 4 and 14 would do
     said = []
-    for epoch in range(1, 9):
+    for epoch in range(1, 21):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             show(criterion, *[1 if k < 4 * min(epoch, 6) else -1 for k in range(40)])
         said += [(epoch, str(one.message)[:42]) for one in caught]
-    assert criterion.warmup == 8 and said == [(8, "nothing can be removed before epoch 11, an")]
+    assert criterion.warmup == 8 and said == [(8, "nothing can be removed before epoch 22, an")]
+
+
+@pytest.mark.parametrize(("epochs", "longest"), [(None, 48), (120, 48), (60, 24), (15, 6), (8, 4), (2, 4)])
+def test_auto_warmup_ends_where_nothing_levels_off(epochs: int | None, longest: int) -> None:
+    """All that can be learnt is learnt in the first epoch."""
+    criterion = Marvel(n=400, classes=2, epochs=epochs)
+    for _ in range(longest):
+        assert criterion.warmup is None
+        show_accuracy(criterion, 380)
+    assert criterion.warmup == longest
 
 
 def test_auto_warmup_with_validation_now_and_then() -> None:

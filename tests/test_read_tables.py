@@ -4,6 +4,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import string
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +213,61 @@ def test_missing_labels_of_parquet_are_null_and_nan(tmp_path: Path) -> None:
     columns["species"] = pyarrow.array([None if k == 9 else v for k, v in enumerate(numbers)], from_pandas=False)
     data = datasets.load(str(as_parquet(tmp_path / "t.parquet", columns)), label="species")
     assert [one.id for one in data.set_aside] == ["4", "9"] and data.classes == ("0", "1", "2")
+
+
+def by_datasets(path: Path, said: Any, numbers: Any = None) -> Path:
+    """A table as Hugging Face `datasets` writes it: `said` is what it notes of the column `kind`."""
+    columns: dict[str, Any] = flowers()
+    del columns["species"]
+    columns["kind"] = numbers or pyarrow.array([None if k == 4 else -1 if k == 9 else k % 3 for k in range(60)])
+    columns["other"] = [(k + 1) % 3 - 1 for k in range(60)]
+    note = said if isinstance(said, bytes) else json.dumps({"info": {"features": {"kind": said}}}).encode()
+    table = pyarrow.table(columns).replace_schema_metadata({b"huggingface": note})
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+TREES = {"names": ["oak", "elm", "NA", "fir"], "_type": "ClassLabel"}
+
+
+def test_parquet_of_datasets_has_the_names_of_its_classes(tmp_path: Path) -> None:
+    path = by_datasets(tmp_path / "t.parquet", TREES)
+    data = datasets.load(str(path), label="kind")
+    assert data.classes == ("oak", "elm", "NA", "fir")  # in their order, and that of which there is no instance
+    assert data.y.tolist() == [k % 3 for k in range(60) if k not in (4, 9)]
+    assert [(one.id, one.reason) for one in data.set_aside] == [("4", "no label"), ("9", "no label")]
+    assert datasets.load(str(path), label="other").classes == ("-1", "0", "1")
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(60, 2)))
+    pair = datasets.load(str(tmp_path / "x.npy"), labels=str(path), label="kind")
+    assert pair.classes[pair.y[0]] == "oak" and "4" in [one.id for one in pair.set_aside]
+
+
+def test_a_run_on_parquet_of_datasets_says_names(tmp_path: Path) -> None:
+    path = by_datasets(tmp_path / "t.parquet", TREES)
+    config = Config(data=str(path), label="kind", epochs=2, drops=(), options={"warmup": 1}, device="cpu")
+    (tmp_path / "c.csv").write_text("row,given,corrected\n0,oak,fir\n", encoding="utf-8")
+    run = train(config.but(corrections=str(tmp_path / "c.csv")))
+    assert run.data.classes[run.data.y[0]] == "fir" and run.record is not None
+    assert run.record["data"]["classes"] == ["oak", "elm", "NA", "fir"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"{", b"\xff", b"[]", b'{"info": null}', b"[" * 100_000, {"dtype": "int64", "_type": "Value"}, None,
+        {"_type": "ClassLabel"}, {"names": "abc", "_type": "ClassLabel"}, {"names": [None] * 3, "_type": "ClassLabel"},
+        {"names": ["a", "a", "b"], "_type": "ClassLabel"}, {"names": ["a", "b"], "_type": "ClassLabel"},
+    ],
+    ids=lambda said: str(said)[:40],
+)  # fmt: skip
+def test_names_that_do_not_fit_the_column_are_ignored(tmp_path: Path, said: Any) -> None:
+    data = datasets.load(str(by_datasets(tmp_path / "t.parquet", said)), label="kind")
+    assert data.classes == ("-1", "0", "1", "2") and [one.id for one in data.set_aside] == ["4"]
+
+
+def test_a_column_of_names_needs_none(tmp_path: Path) -> None:
+    data = datasets.load(str(by_datasets(tmp_path / "t.parquet", TREES, ["oak", "elm"] * 30)), label="kind")
+    assert data.classes == ("elm", "oak")
 
 
 def test_classes_are_in_the_order_of_numbers_or_of_the_alphabet() -> None:

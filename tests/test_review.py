@@ -507,6 +507,24 @@ def test_the_command_serves_until_ctrl_c(served: tuple[subprocess.Popen[str], st
     assert "1 of " in rest and f"marvel export {folder.path} --out" in rest and "Traceback" not in rest
 
 
+def test_where_nothing_is_listed_the_export_is_next(
+    folder: RunFolder, planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said to look at 0 of 0 suspects, over and over."""
+    from marvel.cli import main
+
+    found, columns = folder.found, folder.instances()
+    assert found is not None
+    folder.found = {**found, "origin": {"kind": "folder", "path": str(planted.folder)}}
+    folder.write_instances({**columns, "flagged": np.zeros(len(columns["index"]), dtype=bool)})
+    monkeypatch.setattr("marvel.review.server.serve", lambda app, listener, started: (started(), listener.close()))
+    with pytest.raises(SystemExit) as done:
+        main(["review", str(folder.path), "--no-open"])
+    said = capsys.readouterr().out
+    assert not done.value.code and said.count("No suspects are listed: nothing is left to decide.") == 2
+    assert said.endswith(f"Next: marvel export {folder.path} --out FOLDER\n") and "0 of 0" not in said
+
+
 def test_nothing_is_lost_when_the_server_is_killed(
     served: tuple[subprocess.Popen[str], str], folder: RunFolder
 ) -> None:

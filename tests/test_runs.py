@@ -302,6 +302,49 @@ def test_another_run_does_not_go_on_here(changes: dict[str, Any], said: str, tmp
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_a_path_may_be_spelt_otherwise_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another folder, what is the same file has another name; and another file may have the same."""
+    for name in ("now", "other"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "x.npy", toy().x.numpy())
+        np.save(tmp_path / name / "y.npy", toy().y.numpy())
+        (tmp_path / name / "c.csv").write_text("row,corrected\n0,1\n", encoding="utf-8")
+    named = {"data": "x.npy", "labels": "y.npy", "corrections": "c.csv", "network": "mlp", "options": {}}
+    config = settings(epochs=1, method="ce", noise="none", rate=0.0, **named)
+    monkeypatch.chdir(tmp_path / "now")
+    train(config, "run")
+    train(config, tmp_path / "first")
+    weights = {"weights": str(tmp_path / "first" / "network.safetensors")}
+    train(config.but(**weights), "run2")
+
+    monkeypatch.chdir(tmp_path)
+    files = {key: f"now/{named[key]}" for key in ("data", "labels", "corrections")}
+    train(config.but(**files), "now/run", resume=True)
+    train(config.but(**files, weights="first/network.safetensors"), "now/run2", resume=True)
+    train(config.but(**{key: str(tmp_path / path) for key, path in files.items()}), "now/run", resume=True)
+    for key, path in files.items():
+        with pytest.raises(FolderError, match=f"holds a run with {key} = .*, not other/"):
+            train(config.but(**{**files, key: path.replace("now", "other")}), "now/run", resume=True)
+    with pytest.raises(FolderError, match="holds a run with corrections = .*, not None"):
+        train(config.but(**{**files, "corrections": None}), "now/run", resume=True)
+    np.save("now/y.npy", (toy().y.numpy() + 1) % 3)
+    with pytest.raises(FolderError, match="holds a run on other data"):
+        train(config.but(**files), "now/run", resume=True)
+
+
+@pytest.mark.parametrize("damaged", [None, "x", 3, [], {"path": 1}])
+def test_what_says_nothing_of_files_is_compared_as_it_is_spelt(tmp_path: Path, damaged: Any) -> None:
+    """As in the folders of older versions, which did not note every file."""
+    train(settings(epochs=1), tmp_path, data=toy())
+    folder = RunFolder(tmp_path)
+    before = folder.config
+    assert before is not None
+    folder.config = {**before, "data": {**before["data"], "origin": damaged, "files": damaged}}
+    with pytest.raises(FolderError, match="holds a run with data = "):
+        Run(settings(epochs=1, data="other"), tmp_path, resume=True, data=toy())
+    train(settings(epochs=1), tmp_path, resume=True, data=toy())
+
+
 def test_other_data_does_not_go_on_here(tmp_path: Path) -> None:
     train(settings(epochs=1), tmp_path, data=toy())
     with pytest.raises(FolderError, match="holds a run on other data .*name another folder"):

@@ -298,6 +298,10 @@ def test_corrected_labels_of_listed_images_are_a_table(tmp_path):
     assert export(tmp_path / "run", tmp_path / "out").changed == 1
     data = datasets.load(str(tmp_path / "out" / "labels.csv"), size=16)
     assert [data.classes[y] for y in data.y.tolist()][:3] == ["goldfish", "tench", "goldfish"] and len(data) == 12
+    with Decisions(RunFolder(tmp_path / "run").decisions_file) as decisions:
+        decisions.decide([Change(1, "aside")], "test")
+    assert export(tmp_path / "run", tmp_path / "fewer").written == 11
+    assert export(tmp_path / "run", tmp_path / "marked", keep_aside=True).written == 12
 
 
 # ---------------------------------------------------------------------------------------------- bad shards

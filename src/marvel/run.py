@@ -36,6 +36,8 @@ from marvel.trainer import Epoch, Labelled, Trainer
 
 FULL_HISTOGRAMS = (25, 75)
 """The epochs whose margin distributions the paper shows; every tenth is kept besides."""
+FILES = ("corrections", "noise_file", "weights")
+"""Settings that name a file, but for the data and its labels, of which the origin tells."""
 
 
 class Run:
@@ -135,6 +137,7 @@ class Run:
         folder.path.mkdir(parents=True, exist_ok=True)
         self.held = hold(folder.path)
         before, now = folder.config, self.facts()
+        now["data"] |= self.whereabouts()
         if before is not None and not (isinstance(before.get("config"), dict) and isinstance(before.get("data"), dict)):
             raise FolderError(f"{folder.path} holds a config.json that is not of a run: name another folder")
         if before is not None and not resume:
@@ -146,9 +149,12 @@ class Run:
                 f"{folder.path} holds a run of marvel clean: go on with marvel clean, or name another folder"
             )
         if before is not None:
+            recorded, named = files_of(before), files_of(now)
             for key, old in before["config"].items():
                 new = now["config"].get(key)
-                if key not in HOW and old != new:
+                # A path is spelt otherwise from another folder.
+                same = old == new or (key in named and recorded.get(key) == named[key])
+                if key not in HOW and not same:
                     raise FolderError(f"{folder.path} holds a run with {key} = {old}, not {new}: name another folder")
             if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
                 had, have = before["data"].get("n"), now["data"]["n"]
@@ -158,14 +164,18 @@ class Run:
                     "taken for another's: bring the data back as it was, or name another folder"
                 )
         folder.sweep()
-        now["data"] |= self.whereabouts()
         folder.config = now
 
     def whereabouts(self) -> Facts:
-        """Where data of one's own came from, and what was not trained on: for config.json, too long for records."""
+        """Which files were read, where data of one's own came from, and what was not trained on: for config.json, too
+        long for records."""
+        told = {key: getattr(self.config, key) for key in FILES}
+        files = {key: str(Path(value).expanduser().resolve()) for key, value in told.items() if value is not None}
+        found = {"files": files} if files else {}
         if self.data.origin is None:
-            return {}
+            return found
         return {
+            **found,
             "origin": self.data.origin.facts(),
             "set_aside": [asdict(one) for one in self.data.set_aside],
             "decided": list(self.data.decided),
@@ -296,6 +306,14 @@ def train(
                 if epoch is not None and watch is not None and writes_files():
                     watch(epoch)
         return run
+
+
+def files_of(facts: Facts) -> dict[str, str]:
+    """Setting -> the file or folder that it names, absolute, as far as config.json says it."""
+    told = [facts["data"].get(key) for key in ("origin", "files")]
+    origin, files = (one if isinstance(one, dict) else {} for one in told)
+    found = {"data": origin.get("path"), "labels": origin.get("labels"), **files}
+    return {key: path for key, path in found.items() if path is not None}
 
 
 @contextmanager

@@ -204,13 +204,21 @@ def of_canaries(told: Scores, share: float) -> Numbers:
     return np.where(others, min(SUREST, share * len(others) / others.sum()), 0.0)
 
 
-def curve(chance: Numbers, points: int = 60) -> list[dict[str, Any]]:
-    """Expected detection precision and recall by how many are listed, thinned."""
+def share_listed(hits: float, wrong: float) -> float | None:
+    """How much of all wrong labels is on a list that so many are expected on.
+
+    Of the number that is said, not of what the chances add up to: whoever has the numbers in front of them calculates.
+    Of one that is shown as 0 there is no share.
+    """
+    return min(1.0, hits / wrong) if round(wrong) else None
+
+
+def curve(chance: Numbers, wrong: float, points: int = 60) -> list[dict[str, Any]]:
+    """Expected detection precision and recall by how many are listed, thinned, where so many are wrong in all."""
     known = np.sort(chance[np.isfinite(chance)])[::-1]
     hits = known.cumsum()
     if not len(known) or hits[-1] <= 0:
         return []
-    taken = np.unique(np.geomspace(1, len(known), min(points, len(known))).round().astype(int))
-    return [
-        {"flagged": int(k), "precision": float(hits[k - 1] / k), "recall": float(hits[k - 1] / hits[-1])} for k in taken
-    ]
+    taken = np.unique(np.geomspace(1, len(known), min(points, len(known))).round().astype(int)).tolist()
+    found = [(k, float(hits[k - 1])) for k in taken]
+    return [{"flagged": k, "precision": hit / k, "recall": share_listed(hit, wrong)} for k, hit in found]

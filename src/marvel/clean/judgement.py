@@ -9,7 +9,7 @@ import numpy.typing as npt
 from marvel import metrics
 from marvel.clean import cut
 from marvel.clean.doubt import beyond, doubted
-from marvel.clean.estimate import LEVEL, Estimate, Scores, estimate
+from marvel.clean.estimate import LEVEL, Estimate, Scores, estimate, share_listed
 from marvel.clean.findings import suspects
 from marvel.clean.order import agreed
 from marvel.runs import Facts
@@ -86,18 +86,17 @@ class Judgement:
         """What is claimed about how many labels are wrong."""
         if self.estimate is None:
             return None
-        chance = self.estimate.chance
-        hits, all_hits = float(np.sum(chance[self.listed])), float(np.nansum(chance)) * self.more
+        hits, value = float(np.sum(self.estimate.chance[self.listed])), round(self.estimate.value, 1)
         last = self.listed[~self.told.canary[self.listed]][-1:]
         return {
             "wrong": {
-                "value": round(self.estimate.value, 1),
+                "value": value,
                 "low": round(self.estimate.low, 1),
                 "high": round(self.estimate.high, 1),
                 "level": LEVEL,
             },
             "precision": hits / len(self.listed) if len(self.listed) else None,
-            "recall": min(1.0, hits / all_hits) if all_hits > 0 else None,
+            "recall": share_listed(hits, value),
             "cut_off": float(self.quality[last[0]]) if len(last) and np.isfinite(self.quality[last[0]]) else None,
             "model": self.estimate.model,
         }

@@ -15,6 +15,7 @@ from marvel.clean.findings import Findings, Issue
 from marvel.clean.judgement import Judgement
 from marvel.config import Config
 from marvel.data.core import Data
+from marvel.data.corrections import are_corrected
 from marvel.errors import FolderError, InvalidInput, amount
 from marvel.plan import seed_of
 from marvel.run import Run
@@ -24,6 +25,7 @@ LOOKED_AT = 20_000
 """How many instances the first guess at the confusions is made from, at most: it takes 15 KiB an instance."""
 POOLED = 8
 """The side that images are averaged to for it."""
+AGAIN = "labels were corrected before, and canaries do not tell how many wrong ones were missed then"
 OF_A_CLASS = f"a class of {SPARE} labels or more can spare a fifth of them, a smaller one none"
 
 
@@ -56,9 +58,15 @@ class CleanRun(Run):
 
     @cached_property
     def asked(self) -> int:
-        """How many canaries there should be: unasked none, where the classes cannot spare enough to claim anything."""
+        """How many canaries there should be: unasked none, where nothing could be claimed by them."""
         number = how_many(len(self.data), self.wanted)
-        return number if self.wanted is not None or self.spare >= CLAIM else 0
+        return number if self.wanted is not None or (self.spare >= CLAIM and not self.again) else 0
+
+    @property
+    def again(self) -> bool:
+        """Whether labels were corrected before. Those that are wrong still were missed then, which canaries were not:
+        they would be found more easily, and too few be claimed."""
+        return self.config.corrections is not None or are_corrected(self.data.origin)
 
     @property
     def spare(self) -> int:
@@ -194,7 +202,7 @@ class CleanRun(Run):
             canaries=len(self.canaries),
             top=self.judgement.top,
             estimate=self.judgement.claimed(),
-            curve=[] if estimate is None else curve(estimate.chance),
+            curve=[] if estimate is None else curve(estimate.chance, round(estimate.value, 1)),
             warnings=[*findings.warnings(), *self.warnings()],
         )
 
@@ -211,10 +219,14 @@ class CleanRun(Run):
             [f"{made:,} of the {self.asked:,} canaries were made: {OF_A_CLASS}"] if CLAIM <= made < self.asked else []
         )
         planted, by_default = int(self.told.canary[self.judgement.shown].sum()), how_many(len(self.data))
+        if planted >= CLAIM and self.again:
+            return [*short, f"{AGAIN}: more may be wrong than is claimed"]
         if planted >= CLAIM or (self.wanted == 0 and by_default):  # whoever wanted none knows what that means
             return short
         few = f"{amount(planted, 'canary is', 'canaries are')} fewer than {CLAIM}"
-        if self.spare < min(CLAIM, self.asked or CLAIM):
+        if self.again and not self.asked:
+            few = AGAIN
+        elif self.spare < min(CLAIM, self.asked or CLAIM):
             few = f"{few}: {self.why_few()}" if planted else self.why_few()
         elif not planted and not by_default:
             few = (

@@ -182,9 +182,11 @@ def _summary(found: "Cleaned") -> None:
             "flipped on purpose (canaries)."
         )
         listed = f"{facts['flagged']:,} label{' is' if facts['flagged'] == 1 else 's are'} listed"
-        precision, recall = percent(estimate["precision"]), percent(estimate["recall"])
-        expected = f"{precision} of the list is expected to be wrong, and {recall} of all wrong labels is on it"
-        typer.echo(f"{listed}; {expected}." if facts["flagged"] else f"{listed}.")
+        if facts["flagged"]:
+            listed += f"; {percent(estimate['precision'])} of the list is expected to be wrong"
+            if estimate["recall"] is not None:
+                listed += f", and {percent(estimate['recall'])} of all wrong labels is on it"
+        typer.echo(f"{listed}.")
     rows = sorted((row for row in facts["by_class"] if row["flagged"]), key=lambda row: -row["flagged"])
     if rows:
         shown = [[row["name"], str(row["n"]), str(row["flagged"]), percent(row["flagged"] / row["n"])] for row in rows]

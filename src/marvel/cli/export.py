@@ -54,9 +54,12 @@ def export(
     if as_json:
         print_json(done.facts())
         return
-    unreviewed = f", {done.unreviewed} of them unreviewed" if done.unreviewed else ""
+    unreviewed = f", {done.unreviewed:,} of them unreviewed" if done.unreviewed else ""
+    before = f", and {done.before:,} before this run" if done.before else ""
+    if not done.listed:
+        typer.echo("The run lists no suspects: nothing is left to decide.")
     typer.echo(
-        f"{amount(done.changed, 'label')} corrected{unreviewed}; {amount(done.aside, 'instance')} set aside, "
+        f"{amount(done.changed, 'label')} corrected{unreviewed}{before}; {amount(done.aside, 'instance')} set aside, "
         f"{'kept and marked' if keep_aside else 'and left out'}."
     )
     if done.undecided:

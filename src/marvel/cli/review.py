@@ -75,9 +75,12 @@ def review(
         progress = app.state.suspects.progress()
     if not as_json:
         quoted = shlex.quote(str(run))
-        following = f"marvel export {quoted} --out FOLDER" if progress["decided"] else f"marvel review {quoted}"
+        done = progress["decided"] or not progress["listed"]
+        following = f"marvel export {quoted} --out FOLDER" if done else f"marvel review {quoted}"
         typer.echo(f"\n{_so_far(progress)} Next: {following}")
 
 
 def _so_far(progress: "Facts") -> str:
+    if not progress["listed"]:
+        return "No suspects are listed: nothing is left to decide."
     return f"{progress['decided']:,} of {progress['listed']:,} suspects are decided; every decision is saved."

@@ -114,7 +114,7 @@ def read_label_file(path: Path, label: str | None, n: int) -> tuple[Array, str |
         return arrays[name], name
     if suffix == ".txt":
         return np.array([line.strip() for line in read_csv(path).text.splitlines()]), None
-    from marvel.data.tables import PARQUETS, TEXTS, label_column, open_table
+    from marvel.data.tables import PARQUETS, TEXTS, label_column, labels_of, open_table
 
     if suffix not in (*TEXTS, *PARQUETS):
         raise InvalidInput(f"labels come from a .npy, .npz, .csv, .parquet or .txt file, given {path}")
@@ -127,7 +127,7 @@ def read_label_file(path: Path, label: str | None, n: int) -> tuple[Array, str |
             cells.pop()
         return _texts(cells if len(cells) == n else cells[1:]), None
     column = names[0] if label is None and len(names) == 1 else label_column(str(path), names, label)[0]
-    return _texts(table[column].to_pylist()), column
+    return _texts(labels_of(table, column).names), column
 
 
 def _texts(values: Sequence[object]) -> Array:

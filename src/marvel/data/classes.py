@@ -24,6 +24,11 @@ class Labels:
     y: npt.NDArray[np.int64]
     classes: tuple[str, ...]
 
+    @property
+    def names(self) -> list[str | None]:
+        """What each label is called; None where it is missing."""
+        return [self.classes[number] if number >= 0 else None for number in self.y.tolist()]
+
 
 def class_name(value: object) -> str | None:
     """The name of a label, None where it is missing."""

@@ -17,13 +17,23 @@ import torch
 from marvel.data.classes import check_classes
 from marvel.data.core import Data
 from marvel.data.csv_text import unguarded
-from marvel.data.origin import SetAside
-from marvel.data.tables import PARQUETS, TEXTS, open_table
+from marvel.data.origin import Origin, SetAside
+from marvel.data.tables import CORRECTED, PARQUETS, TEXTS, open_table
 from marvel.errors import InvalidInput, UnknownName, amount
 
+CORRECTIONS = "corrections.csv"
+"""What an export calls it, beside the data or in its folder."""
 UNREVIEWED = "unreviewed"
 """The action of a label that was corrected without a look at it; all others a person has decided on."""
 HEADING = ("id", "row", "given", "corrected", "action")
+
+
+def are_corrected(origin: Origin | None) -> bool:
+    """Whether the labels are what an export made of others: it names the column so, or leaves a file beside them."""
+    if origin is None or origin.kind in ("table", "paths", "huggingface"):
+        return origin is not None and CORRECTED.search(origin.label or "") is not None
+    path = Path(origin.path)
+    return ((path if path.is_dir() else path.parent) / CORRECTIONS).is_file()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ marvel train --data photos.csv --label species         images, where the cells o
 """
 
 import difflib
+import json
 import os
 import re
 from collections import Counter
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from marvel.data.classes import cell_text, check_classes, check_ids, class_name, number_labels
+from marvel.data.classes import Labels, cell_text, check_classes, check_ids, class_name, number_labels
 from marvel.data.columns import encode, read_kinds
 from marvel.data.core import Data
 from marvel.data.csv_text import read_csv
@@ -78,7 +79,7 @@ def read_table(path: Path, options: Options) -> Data:
     table = open_table(path)
     names = table.column_names
     label, notes = label_column(str(path), names, options.label)
-    labels = number_labels(table[label].to_pylist())
+    labels = labels_of(table, label)
     paths = _path_column(path, table, options.paths, label)
     ids = row_ids(path, table, options.id, paths)
     if options.columns is not None and paths is not None:
@@ -171,6 +172,34 @@ def family(label: str, names: Iterable[str]) -> list[str]:
     """Columns with the labels before and after correction, but for this one: they would give the label away."""
     base = CORRECTED.sub("", label)
     return [name for name in names if name != label and CORRECTED.sub("", name) == base]
+
+
+def labels_of(table: Any, column: str) -> Labels:
+    """The labels of a column, with the names that they are noted to have; else the cells are the names."""
+    values, names = table[column].to_pylist(), class_names(table, column)
+    if names is None:
+        return number_labels(values)
+    # To `datasets` -1 is no label, as null is.
+    return Labels(np.array([-1 if value is None or value < 0 else value for value in values], dtype=np.int64), names)
+
+
+def class_names(table: Any, column: str) -> tuple[str, ...] | None:
+    """The names that Hugging Face `datasets` has noted of a ClassLabel; None where none fit the cells."""
+    import pyarrow
+    import pyarrow.compute
+
+    try:
+        noted = json.loads((table.schema.metadata or {})[b"huggingface"])["info"]["features"][column]
+        known = noted["names"] if noted["_type"] == "ClassLabel" else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    if not isinstance(known, list) or not all(isinstance(name, str | int) for name in known):
+        return None
+    names = tuple(map(str, known))
+    if len(set(names)) < len(names) or not pyarrow.types.is_integer(table[column].type):
+        return None
+    highest = pyarrow.compute.max(table[column]).as_py()
+    return names if highest is None or highest < len(names) else None
 
 
 def _path_column(path: Path, table: Any, wanted: str | None, label: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marvel.data.corrections import HEADING, UNREVIEWED
+from marvel.data.corrections import CORRECTIONS, HEADING, UNREVIEWED
 from marvel.data.csv_text import guarded, line_of
 from marvel.data.images import Watch
 from marvel.export.arrays import write_arrays
@@ -24,8 +24,6 @@ from marvel.runs import RunFolder, write_atomically
 
 __all__ = ["LINKS", "Exported", "export"]
 
-CORRECTIONS = "corrections.csv"
-
 
 @dataclass(frozen=True)
 class Exported:
@@ -34,9 +32,9 @@ class Exported:
     out: Path
     kind: str
     written: int
-    """Instances in the new dataset, those of the test set not counted."""
+    """Instances in the new dataset, with what is kept and marked; those of the test set not counted."""
     changed: int
-    """Labels that differ from the given ones."""
+    """Labels that differ from those the run was given."""
     aside: int
     """Instances left out, or marked."""
     undecided: int
@@ -51,6 +49,10 @@ class Exported:
     """Images that a table names by a relative path out of its folder: they were not carried along."""
     decisions: str = CORRECTIONS
     """The file in the folder with all that was decided; under another name where the data took this one."""
+    before: int = 0
+    """Labels that differ from the source by the corrections that the run began with: not among those changed."""
+    listed: int = 0
+    """Suspects that the run lists."""
 
     def facts(self) -> dict[str, Any]:
         return {**vars(self), "out": str(self.out)}
@@ -102,6 +104,8 @@ def export(
         written.renamed,
         written.elsewhere,
         decisions,
+        what.before(),
+        what.listed,
     )
 
 

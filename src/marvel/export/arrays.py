@@ -47,7 +47,7 @@ def write_arrays(what: Decided, place: Path, keep_aside: bool, link: str, watch:
         if name is not None and name in written:
             written[name] = written[name][kept]
     write_atomically(place / source.name, _archive(written, _is_compressed(source)))
-    return Written(len([row for row in kept.tolist() if row in what.corrected]), y)
+    return Written(len(kept), y)
 
 
 def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_aside: bool) -> Written:
@@ -55,7 +55,6 @@ def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_asi
     x = open_npy(source)
     what.check_rows(len(x))
     kept = _kept(what, len(x), keep_aside)
-    n = len([row for row in kept.tolist() if row in what.corrected])
     if labels.name == source.name:
         raise InvalidInput(
             f"{source} and {labels} have one name, and an export is one folder: rename one, and run again"
@@ -67,7 +66,7 @@ def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_asi
         names = table.column_names
         if len(names) > 1 or table.num_rows == len(x):
             column = what.origin.label or names[0]
-            return Written(n, corrected_table(what, labels, table, column, place, keep_aside).label)
+            return corrected_table(what, labels, table, column, place, keep_aside)
     given, _ = read_label_file(labels, what.origin.label, len(x))
     corrected = _corrected(what, given, None)
     if keep_aside and what.aside:
@@ -90,7 +89,7 @@ def _write_pair(what: Decided, source: Path, labels: Path, place: Path, keep_asi
         if suffix != ".txt":
             lines = [quoted(line) or '""' for line in lines]
         write_atomically(target, "".join(f"{line}\n" for line in lines).encode())
-    return Written(n, None)
+    return Written(len(kept), None)
 
 
 def _kept(what: Decided, n: int, keep_aside: bool) -> npt.NDArray[np.int64]:

@@ -52,6 +52,8 @@ class Decided:
     """Rows that a person decided on before, by these corrections: only another decision moves them."""
     source: dict[int, str | None] = field(default_factory=dict)
     """What the rows are called in the source, of all that `label_of` was asked about."""
+    listed: int = 0
+    """How many suspects the run lists."""
 
     def label_of(self, row: int, name: str | None) -> str | None:
         """What the label of a row becomes that is called `name` in the source; None where it is set aside."""
@@ -80,6 +82,12 @@ class Decided:
                     action = EARLIER if row in self.settled else UNREVIEWED
                     lines[row] = Line(self.ids[row], row, name or "", before, action)
         return [lines[row] for row in sorted(lines)]
+
+    def before(self) -> int:
+        """How many labels the corrections that the run began with have changed, and that stay so. To be asked when the
+        data is written."""
+        ours = ((row, name) for row, name in self.source.items() if row in self.given)
+        return sum(name != self.given[row] == self.corrected.get(row) for row, name in ours)
 
     def check_ids(self, ids: Sequence[str]) -> None:
         """The rows of the source are those of the run still, by their ids."""
@@ -119,7 +127,9 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     if accept_all and accept_above is not None:
         raise InvalidInput("accept_all takes every suggestion and accept_above some of them: give one of the two")
     decisions = read_decisions(folder.decisions_file, of=str(config["data"].get("fingerprint") or ""))
-    if not decisions and not accept_all and accept_above is None:
+    # Where a run lists nothing there is nothing to look at either: its labels are as they shall be.
+    to_decide = "flagged" not in columns or columns["flagged"].any()
+    if to_decide and not decisions and not accept_all and accept_above is None:
         above = " or --accept-above 0.9" if np.isfinite(_probabilities(columns)).any() else ""
         raise InvalidInput(
             f"nothing was decided in {folder.path}: look at the suspects with marvel review {folder.path}, "
@@ -152,8 +162,20 @@ def decided(folder: RunFolder, accept_all: bool = False, accept_above: float | N
     reason = None if earlier is None else left_out(Path(earlier).name)
     left = frozenset(row for row, why in aside.items() if why == reason)
     named = {one["row"]: one["id"] for one in set_aside if one.get("row") is not None} | dict(zip(rows, ids))
-    relabelled = earlier is not None
-    return Decided(origin, classes, before, corrected, aside, lines, named, undecided, relabelled, left, settled)
+    return Decided(
+        origin,
+        classes,
+        before,
+        corrected,
+        aside,
+        lines,
+        named,
+        undecided,
+        relabelled=earlier is not None,
+        left=left,
+        settled=settled,
+        listed=int(flagged.sum()),
+    )
 
 
 def _chosen(decision: Decision, given: int) -> int | None:

@@ -60,7 +60,7 @@ def write_folder(what: Decided, place: Path, keep_aside: bool, link: str, watch:
     for number, path in enumerate(tests, len(found.paths) + 1):
         put(path, place / path.relative_to(found.folder), link)
         tell(watch, number, total)
-    return Written(sum(move.new is not None for move in plan), None, renamed)
+    return Written(len(plan), None, renamed)
 
 
 def _planned(found: ClassFolders, what: Decided, place: Path, folders: Mapping[str, str]) -> Iterator[Move]:

@@ -21,4 +21,4 @@ def write_labels(what: Decided, place: Path, keep_aside: bool, link: str, watch:
             # Labels are the user's own, and are read again: as they are.
             lines.append(line_of((str(row), guarded(what.ids[row]), label or "")))
     write_atomically(place / FILE, "".join(lines).encode())
-    return Written(len(what.corrected), "label")
+    return Written(len(lines) - 1, "label")

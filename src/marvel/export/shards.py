@@ -64,4 +64,4 @@ def write_listed(what: Decided, place: Path, keep_aside: bool, link: str, watch:
             lines.append(line_of((guarded(path), guarded(label or ""))))
         tell(watch, done, len(what.given))
     write_atomically(place / TABLE, "".join(lines).encode("utf-8", "backslashreplace"))
-    return Written(len(what.corrected), "label")
+    return Written(len(lines) - 1, "label")

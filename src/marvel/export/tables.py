@@ -15,7 +15,7 @@ from typing import Any
 from marvel.data.classes import cell_text, class_name
 from marvel.data.csv_text import CsvText, quoted, read_csv
 from marvel.data.images import Watch
-from marvel.data.tables import CORRECTED, TEXTS, find_picture, open_table, row_ids
+from marvel.data.tables import CORRECTED, TEXTS, class_names, find_picture, labels_of, open_table, row_ids
 from marvel.errors import FolderError
 from marvel.export.decided import Decided
 from marvel.export.place import Written, put, tell
@@ -66,8 +66,7 @@ def corrected_table(what: Decided, source: Path, table: Any, label: str, place: 
     what.check_rows(table.num_rows)
     if what.origin.kind in ("table", "paths"):
         what.check_ids(row_ids(source, table, what.origin.id, what.origin.paths))
-    values = table[label].to_pylist()
-    labels = [what.label_of(row, class_name(value)) for row, value in enumerate(values)]
+    labels = [what.label_of(row, said) for row, said in enumerate(labels_of(table, label).names)]
     kept = [row for row in range(len(labels)) if keep_aside or row not in what.aside]
     name = column_name(label, table.column_names)
     target = place / source.name
@@ -76,7 +75,7 @@ def corrected_table(what: Decided, source: Path, table: Any, label: str, place: 
         write_atomically(target, _with_column(text, name, labels, set(kept)))
     else:
         _write_parquet(table, label, name, labels, kept, target)
-    return Written(len([row for row in kept if row in what.corrected]), name)
+    return Written(len(kept), name)
 
 
 def column_name(label: str, taken: Sequence[str]) -> str:
@@ -127,7 +126,7 @@ def _write_parquet(
     import pyarrow
     import pyarrow.parquet
 
-    cells = _like(table[label], cells_of(labels, table[label].to_pylist()))
+    cells = _like(table[label], _in_column(table, label, labels))
     wider = _taken(table.append_column(pyarrow.field(name, cells.type), cells), kept)
     metadata = dict(wider.schema.metadata or {})
     for library, noted in {b"huggingface": _by_datasets, b"pandas": _by_pandas}.items():
@@ -136,6 +135,15 @@ def _write_parquet(
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(wider.replace_schema_metadata(metadata or None), sink)
     write_atomically(target, sink.getvalue().to_pybytes())
+
+
+def _in_column(table: Any, label: str, labels: Sequence[str | None]) -> list[Any]:
+    """The corrected labels as the column says them: where it has names noted, by number, those too that no cell has."""
+    names = class_names(table, label)
+    if names is None:
+        return cells_of(labels, table[label].to_pylist())
+    number = {name: number for number, name in enumerate(names)}
+    return [None if one is None else number[one] for one in labels]
 
 
 def _like(column: Any, cells: Sequence[Any]) -> Any:

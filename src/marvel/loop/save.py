@@ -16,7 +16,7 @@ from marvel.clean.findings import Findings, Issue, suspects
 from marvel.config import as_plain
 from marvel.data.origin import Origin
 from marvel.distributed import writes_files
-from marvel.errors import InvalidInput
+from marvel.errors import InvalidInput, amount
 from marvel.issues import NOT_OF_TRAINING
 from marvel.loop.dataset import Own, read_own
 from marvel.loop.keep import is_kept, make_room
@@ -38,6 +38,11 @@ class Saved:
     issues: list[Issue]
     """The list, the most suspect first."""
     report: Path | None
+
+    def __repr__(self) -> str:
+        """A line for whoever looks at it, in a notebook for one; `issues` has the list."""
+        listed = amount(len(self.issues), "label")
+        return f"Saved({listed} listed, how many are wrong is not estimated, in {self.folder})"
 
 
 def save_run(

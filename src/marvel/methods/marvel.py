@@ -63,6 +63,19 @@ def window_of(epochs: int | None) -> int:
     return max(2, round(epochs / 24)) if epochs else 3
 
 
+def shortest_of(epochs: int | None) -> int:
+    """The shortest warm-up that "auto" finds."""
+    return window_of(epochs) + 2
+
+
+def longest_of(epochs: int | None) -> int:
+    """The longest: where the first epoch has learnt nearly all, nothing rises that could level off.
+
+    Two fifths of the training, which no run of the paper's problems has needed.
+    """
+    return max(shortest_of(epochs), round(0.4 * (epochs or 120)))
+
+
 def levels_off(now: Tensor, before: Tensor, first: Tensor, n: Tensor) -> Tensor:
     """Whether an accuracy on n instances has stopped rising fast.
 
@@ -78,7 +91,7 @@ class Marvel(Method):
 
     `warmup`: epochs of plain training, or "auto": the epoch where the training accuracy on the given labels stops
     rising fast (`levels_off`), before memorisation sets in; where `step` is told the accuracy on a clean validation
-    set, the epoch where that has not risen three times in a row.
+    set, the epoch where that has not risen three times in a row; after two fifths of the epochs at the latest.
     `wait`: how many negative margins in a row; "auto": a fifteenth of the epochs, at least 2; 8 where not known.
     `cost`: what is weighted: "ce", "gce", "sce", "bootstrap", "label-smoothing", "mae", "focal", or a callable.
     """
@@ -148,7 +161,8 @@ class Marvel(Method):
             self.peak = torch.stack(
                 [best.clamp(min=self.validation), torch.where(self.validation > best, 0, since + 1)]
             )
-        if (self.peak[1] >= 3) if self.peak[0] >= 0 else flat:
+        found = (self.peak[1] >= 3) if self.peak[0] >= 0 else flat
+        if found or self.epoch >= longest_of(self.epochs):
             self.warm.fill_(self.epoch)
 
     @property
@@ -158,7 +172,7 @@ class Marvel(Method):
     @property
     def shortest(self) -> int:
         """The warm-up; or, while "auto" looks for its end, the shortest it can be."""
-        return window_of(self.epochs) + 2 if self.warmup is None else self.warmup
+        return shortest_of(self.epochs) if self.warmup is None else self.warmup
 
     @property
     def warmup(self) -> int | None:

@@ -114,7 +114,7 @@ class App {
         make("div", { class: action }, make("dt", {}, said), make("dd", {}, count(progress.actions[action]))),
       ),
     );
-    $("done-next").hidden = !progress.decided;
+    $("done-next").hidden = progress.listed > 0 && !progress.decided;
     $("again").textContent = !whole ? "Clear the filter" : progress.listed ? "Look through them again" : "Look at all instances";
     $("again").dataset.state = whole ? "any" : "undecided";
     $("again").dataset.scope = progress.listed ? "listed" : "all";
