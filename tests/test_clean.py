@@ -736,14 +736,36 @@ def test_a_run_goes_on_from_another_folder(
 ) -> None:
     (arrays / "below").mkdir()
     shutil.copy("mine.npz", "below")
-    code, shown = said(f"clean mine.npz {FLAGS} --quiet --out run", capsys)
-    assert code == 0, shown.err
+    Path("c.csv").write_text("row,corrected\n0,elm\n")
+    for words in (
+        f"clean mine.npz {FLAGS} --quiet --out run",
+        f"clean mine.npz {FLAGS} --corrections c.csv --quiet --out corrected",
+        f"train --data mine.npz {FLAGS} --corrections c.csv --quiet --out trained",
+    ):
+        code, shown = said(words, capsys)
+        assert code == 0, shown.err
     monkeypatch.chdir(arrays / "below")
     for data in ("../mine.npz", str(arrays / "mine.npz")):
         code, shown = said(f"clean {data} --quiet --resume --out ../run", capsys)
         assert code == 0, shown.err
-    code, shown = said(f"clean {arrays / 'below' / 'mine.npz'} --quiet --resume --out ../run", capsys)  # a copy
+    monkeypatch.chdir(arrays.parent)  # what is not named again is where it was
+    for words in ("clean {}/mine.npz --quiet --resume --out {}/corrected", "train --quiet --resume --out {}/trained"):
+        code, shown = said(words.format(arrays.name, arrays.name), capsys)
+        assert code == 0, shown.err
+    copied = arrays / "below" / "mine.npz"
+    code, shown = said(f"clean {copied} --quiet --resume --out {arrays / 'run'}", capsys)
     assert code == 2 and f"holds a run with data = {arrays / 'mine.npz'}, not " in shown.err
+
+
+@pytest.mark.parametrize("words", ["train", "clean mine.npz"])
+@pytest.mark.parametrize("facts", ["{}", '{"config": 3, "data": {}}', '{"config": {"data": "mine.npz"}}'])
+def test_a_folder_of_something_else_is_not_gone_on_with(
+    arrays: Path, capsys: pytest.CaptureFixture[str], words: str, facts: str
+) -> None:
+    (arrays / "else").mkdir()
+    (arrays / "else" / "config.json").write_text(facts)
+    code, shown = said(f"{words} --resume --quiet --out else", capsys)
+    assert code == 2 and "a config.json in the folder that is not of a run" in shown.err
 
 
 @pytest.mark.parametrize("listed", ["--top 4", "--precision 0.99"])

@@ -316,6 +316,19 @@ def files_of(facts: Facts) -> dict[str, str]:
     return {key: path for key, path in found.items() if path is not None}
 
 
+def settings_of(facts: Facts) -> Facts:
+    """The settings in config.json. A file that is not found from here, as it was named by a relative path, has its
+    absolute one."""
+    known: Any = facts.get("config")
+    if not (isinstance(known, dict) and isinstance(facts.get("data"), dict)):
+        raise FolderError("there is a config.json in the folder that is not of a run: name another folder")
+    files = {key: path for key, path in files_of(facts).items() if isinstance(known.get(key), str)}
+    if files.get("data") and known["data"] in datasets.DATASETS:
+        del files["data"]
+    found: Facts = known | {key: path for key, path in files.items() if not Path(known[key]).expanduser().exists()}
+    return found
+
+
 @contextmanager
 def stoppable(run: Run) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM wait for the step and save it, where there are checkpoints in mid-epoch."""

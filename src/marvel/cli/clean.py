@@ -113,6 +113,7 @@ def _settings(
     from marvel.distributed import ask_first
     from marvel.errors import InvalidInput, pick
     from marvel.methods import METHODS
+    from marvel.run import settings_of
     from marvel.runs import RunFolder
 
     file, out, canaries = (flags.pop(name, None) for name in ("--config", "--out", "--canaries"))
@@ -126,12 +127,13 @@ def _settings(
         Path(out) if out is not None else default_folder(data, str(settings.get("--seed", settings.get("seed", 0))))
     )
     before = ask_first(lambda: RunFolder(folder).config) if resume else None
-    named = (before or {"config": {}})["config"].get("method", Config.method)
+    known = {} if before is None else settings_of(before)
+    named = known.get("method", Config.method)
     kind = pick("method", str(settings.get("--method", settings.get("method", named))), METHODS)
     own = own_values(words, kind)
     how = {"canaries": _number(canaries), **how}
     if before is not None:
-        known = {key: value for key, value in before["config"].items() if key != "precision"}  # of its arithmetic
+        known.pop("precision", None)  # of its arithmetic
         settings = {**known, **settings}
         was = before.get("clean") or {}
         if how["canaries"] is None:

@@ -111,6 +111,7 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
     from marvel.distributed import ask_first
     from marvel.errors import FolderError, pick
     from marvel.methods import METHODS
+    from marvel.run import settings_of
     from marvel.runs import RunFolder
 
     file, out = flags.pop("--config", None), flags.pop("--out", None)
@@ -118,7 +119,7 @@ def _settings(flags: dict[str, Any], words: Sequence[str], resume: bool) -> "tup
     if resume and out is not None and (before := ask_first(lambda: RunFolder(out).config)) is not None:
         if _of_own_loop(before):
             raise FolderError(f"{out} is of a loop of your own (save_run), and has nothing to go on with")
-        layers.append(before["config"])
+        layers.append(settings_of(before))
     if file is not None:
         layers.append(read_config(file))
     named = {"method": Config.method}
