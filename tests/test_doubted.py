@@ -78,4 +78,5 @@ def test_it_shows_the_last_margins_before_removal() -> None:
 
 def test_a_place_just_below_nought_is_written_without_a_sign() -> None:
     chosen = {"zero": -0.02, "removal_from": 50}
-    assert "| 58 |" in doubted([RECORD]) and "| 50 | 50 | 0.0 |" in doubted([{**RECORD, "chosen": chosen}])
+    assert "| 50 | 50 | 0.0 |" in doubted([{**RECORD, "chosen": chosen}])
+    assert "| 50 | 50 | – |" in doubted([{**RECORD, "chosen": {"removal_from": 50}}])  # no label was doubted

@@ -307,7 +307,7 @@ def test_what_is_planted_may_be_known_before_anything_can_be_removed() -> None:
     for epoch in range(1, 7):
         assert not criterion.removed.any()
         hear(criterion, torch.full((n,), -1.0), 9.0 * F.one_hot(criterion.taught(everyone, y), CLASSES))
-        assert bool(criterion.began) == (epoch > 2)
+        assert bool(criterion.began) == (epoch > 2) and ("removal_from" in criterion.chosen) == (epoch == 6)
     assert criterion.chosen["removal_from"] == 6 == int(criterion.removed_at.max())
     assert torch.equal(criterion.taught(everyone, y), y)
 

@@ -68,11 +68,11 @@ def test_the_table_holds_what_the_functions_give() -> None:
     assert row(records) == ["cat-dog", "20 % symmetric", "2", *means, "20"]
 
 
-@pytest.mark.parametrize("at", [6, 13])
-def test_the_automatic_rule_is_that_of_the_method(at: int) -> None:
+@pytest.mark.parametrize("curve", [broken(6, 48), broken(13, 48), [0.95] * 48], ids=["6", "13", "flat"])
+def test_the_automatic_rule_is_that_of_the_method(curve: list[float]) -> None:
     """The method is shown margins whose share of positive ones is the curve."""
     n, epochs = 1000, 48
-    curve = [round(n * value) / n for value in broken(at, epochs)]
+    curve = [round(n * value) / n for value in curve]
     method = Marvel(n, 2, epochs)
     for accuracy in curve:
         margin = torch.where(torch.arange(n) < round(accuracy * n), 1.0, -1.0)
@@ -81,4 +81,4 @@ def test_the_automatic_rule_is_that_of_the_method(at: int) -> None:
             method.epoch += 1
     assert method.warmup is not None
     assert automatic(curve, epochs, n) == method.warmup
-    assert automatic([0.5] * 20, epochs, n) is None
+    assert automatic(curve[: method.warmup - 1], epochs, n) is None

@@ -28,11 +28,12 @@ def automatic(accuracy: Curve, epochs: int, n: int) -> int | None:
     """The epoch that `warmup="auto"` ends the warm-up with, given the training accuracy on n given labels by epoch."""
     import torch
 
-    from marvel.methods.marvel import levels_off, window_of
+    from marvel.methods.marvel import levels_off, longest_of, window_of
 
     curve, window = torch.tensor(accuracy), window_of(epochs)
     for e in range(window, len(curve)):
-        if levels_off(curve[e], curve[e - window], curve[0], torch.tensor(n)):
+        flat = levels_off(curve[e], curve[e - window], curve[0], torch.tensor(n))
+        if flat or e + 1 >= longest_of(epochs):
             return e + 1
     return None
 

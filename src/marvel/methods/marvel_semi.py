@@ -468,6 +468,7 @@ class MarvelSemi(Marvel):
         found = {"over": round(float(self.over), 4)} if self.epoch > self.warm + 1 else {}
         if self.removal and self.auto_zero and self.below.isfinite() and self.epoch > self.warm + SETTLING:
             found["zero"] = round(float(self.below), 4) + 0.0  # not -0.0
-        if self.late and self.began:
-            found["removal_from"] = max(int(self.began), self.soonest)
+        first = max(int(self.began), self.soonest)
+        if self.late and self.began and self.epoch > first:
+            found["removal_from"] = first
         return super().chosen | found

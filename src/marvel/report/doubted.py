@@ -31,13 +31,14 @@ def doubted(records: Sequence[Record]) -> str:
             continue
         kept = record["histograms"][str(max(before))]
         read = (said(kept, u) for u in AT)
-        rows.append([place, str(began), str(max(before)), f"{zero_of(record):.1f}", *read])
+        rows.append([place, str(began), str(max(before)), zero_of(record), *read])
     read_at = (f"u = {u:g} (e^-u = {math.exp(-u):.2f})" for u in AT)
     return markdown_table(["labels", "removal from", "epoch shown", "z at the end", *read_at], rows)
 
 
-def zero_of(record: Record) -> float:
-    return round(float(record["chosen"]["zero"]), 1) + 0.0  # not -0.0
+def zero_of(record: Record) -> str:
+    zero = record["chosen"].get("zero")
+    return NOTHING if zero is None else f"{round(zero, 1) + 0.0:.1f}"  # not -0.0
 
 
 def said(kept: Record, u: float) -> str:
